@@ -62,7 +62,7 @@ struct Table {
     kinds: Kinds,
     /// Kinds of unavailable groups, as they were last known.
     stale: Kinds,
-    /// Groups whose API server is unavailable, so that their kinds are not known.
+    /// Groups whose kinds are not known: their API server is unavailable, or is listed without any kind.
     unavailable: HashSet<Text>,
 }
 
@@ -192,24 +192,33 @@ impl ClusterClient {
     }
 
     /// A kind in its preferred version, as a discovery lists it that began after `asked`; none if it is complete and does not
-    /// list the kind. What is cached proves nothing.
+    /// list the kind. What is cached proves nothing, and neither does what an API server answers before it is ready: it begins
+    /// with its built-in kinds, and lists those of CustomResourceDefinitions only once it has read them.
     ///
     /// # Errors
-    /// Discovery fails, or does not know the kinds of the group.
+    /// Discovery fails, does not know the kinds of the group, or does not list the kind while the API server is not ready.
     pub async fn served_kind(
         &self,
         group: &str,
         kind: &str,
         asked: Instant,
     ) -> Result<Option<Arc<ApiKind>>, ApiError> {
-        self.refresh_since(asked, Duration::ZERO).await?;
-        match self.discovery().listed(group, kind) {
-            Listed::Kind(found) => Ok(Some(found)),
-            Listed::Nothing => {
-                self.discovery().forget(group, kind);
-                Ok(None)
+        let (mut asked, mut is_ready) = (asked, false);
+        loop {
+            self.refresh_since(asked, Duration::ZERO).await?;
+            match self.discovery().listed(group, kind) {
+                Listed::Kind(found) => return Ok(Some(found)),
+                Listed::Unknown => return Err(self.not_served(group, None, kind)),
+                Listed::Nothing if is_ready => {
+                    self.discovery().forget(group, kind);
+                    return Ok(None);
+                }
+                Listed::Nothing => {
+                    fetch::readiness(self).await?;
+                    // The first discovery may have been answered before that.
+                    (asked, is_ready) = (Instant::now(), true);
+                }
             }
-            Listed::Unknown => Err(self.not_served(group, None, kind)),
         }
     }
 
@@ -287,7 +296,9 @@ impl ClusterClient {
             target: format!("kind `{name}`"),
         };
         if self.discovery().is_unavailable(group) {
-            let problem = format!("the API server of group `{group}` is unavailable; check its APIService");
+            let problem = format!(
+                "discovery lists group `{group}` without its kinds; check the APIService of the group"
+            );
             return ApiError::new(attempt, kross_api::FailureReason::ServerError, &problem);
         }
         ApiError::unknown_kind(

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use http::StatusCode;
-use kross_api::Operation;
+use kross_api::{FailureReason, Operation};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -23,6 +23,9 @@ const MAX_KINDS: usize = 50_000;
 const MAX_LEGACY_VERSIONS: usize = 1000;
 /// Legacy discovery may take this many times as long as one of its requests.
 const MAX_LEGACY_TIMES: u32 = 10;
+
+/// Where an API server says whether it has read everything that it serves.
+const READINESS: &str = "/readyz";
 
 /// The kind of an aggregated document.
 const AGGREGATED_KIND: &str = "APIGroupDiscoveryList";
@@ -171,7 +174,8 @@ fn add_group(table: &mut Table, group: Group) {
     }
     for version in group.versions {
         let is_stale = version.freshness == "Stale";
-        if is_stale {
+        // A version without any kind is one whose kinds the aggregator has not read yet.
+        if is_stale || version.resources.is_empty() {
             table.unavailable.insert(name.as_str().into());
         }
         let kinds = if is_stale { &mut table.stale } else { &mut table.kinds };
@@ -218,7 +222,7 @@ async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root
         check_kinds(client, table)?;
         let path = version_path(&group, &version);
         match fetch::<LegacyResources>(client, &path).await {
-            Ok(list) if list.kind == "APIResourceList" => {
+            Ok(list) if list.kind == "APIResourceList" && !list.resources.is_empty() => {
                 add_legacy_resources(table, &group, &version, list);
             }
             Ok(_) | Err(_) => drop(table.unavailable.insert(group.into())),
@@ -244,6 +248,21 @@ fn add_legacy_resources(table: &mut Table, group: &str, version: &str, list: Leg
         };
         add(&mut table.kinds, kind);
     }
+}
+
+/// Fails if an API server says that it is not ready. One that does not tell counts as ready: the credential may not ask.
+pub(super) async fn readiness(client: &ClusterClient) -> Result<(), ApiError> {
+    let attempt = || Attempt { target: format!("`{READINESS}`"), ..attempt(client, READINESS) };
+    let response = client.exchange(ApiRequest::get(READINESS.to_owned())).await;
+    let response = response.map_err(|error| ApiError::from_transport(attempt(), &error))?;
+    if response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS {
+        let code = response.status.as_u16();
+        let problem = format!(
+            "the API server is not ready (`{READINESS}` answers {code}), and may serve kinds that it does not list yet"
+        );
+        return Err(ApiError::new(attempt(), FailureReason::ServerError, &problem));
+    }
+    Ok(())
 }
 
 fn attempt(client: &ClusterClient, path: &str) -> Attempt {

@@ -1,10 +1,11 @@
-//! Servers that serve more kinds than anybody needs.
+//! Servers that serve more kinds than anybody needs, or that do not list all that they serve.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kross_api::FailureReason;
-use serde_json::json;
+use serde_json::{Value as Json, json};
+use tokio::time::Instant;
 
 use crate::server::{Server, response};
 
@@ -65,4 +66,83 @@ async fn kinds_whose_names_are_not_those_of_kubernetes_are_left_out() {
     client.kind("example.com", None, "Ox").await.unwrap();
     let kinds: Vec<_> = client.discovery().kinds().iter().map(|kind| kind.kind.to_string()).collect();
     assert_eq!(kinds, ["Ox"]);
+}
+
+/// An aggregated discovery document with these kinds of one group.
+fn aggregated(group: &str, version: &Json) -> String {
+    json!({"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": group}, "versions": [version]}]})
+        .to_string()
+}
+
+fn version_with(kinds: &[&str]) -> Json {
+    let resource = |kind: &&str| json!({"resource": kind.to_lowercase(), "scope": "Namespaced", "responseKind": {"kind": kind}});
+    json!({"version": "v1", "freshness": "Current", "resources": kinds.iter().map(resource).collect::<Vec<_>>()})
+}
+
+/// What `served_kind` says about kind `Ox` of `example.com`, if the n-th answer is that of the handler.
+async fn is_served(
+    handler: impl Fn(&str, usize) -> (u16, String) + Send + Sync + 'static,
+) -> Result<bool, String> {
+    let count = AtomicUsize::new(0);
+    let server = Server::plain(move |path| {
+        let (code, text) = handler(path, count.fetch_add(1, Ordering::Relaxed));
+        response(code, &text)
+    })
+    .await;
+    let served = server.connect().await.served_kind("example.com", "Ox", Instant::now()).await;
+    served.map(|found| found.is_some()).map_err(|error| error.message().to_owned())
+}
+
+#[tokio::test]
+async fn a_kind_that_a_starting_api_server_does_not_list_yet_is_not_taken_for_unserved() {
+    // It answers discovery with its built-in kinds before it has read its CustomResourceDefinitions.
+    let starting = |path: &str, _: usize| match path {
+        "/readyz" => (500, "[-]poststarthook/crd-informer-synced failed".to_owned()),
+        _ => (200, aggregated("apps", &version_with(&["Deployment"]))),
+    };
+    let error = is_served(starting).await.unwrap_err();
+    assert!(error.contains("the API server is not ready (`/readyz` answers 500)"), "{error}");
+    // One that became ready after it was asked is asked again.
+    let becomes_ready = |path: &str, number: usize| match path {
+        "/readyz" => (200, "ok".to_owned()),
+        _ if number < 2 => (200, aggregated("apps", &version_with(&["Deployment"]))),
+        _ => (200, aggregated("example.com", &version_with(&["Ox"]))),
+    };
+    assert_eq!(is_served(becomes_ready).await, Ok(true));
+    for code in [200, 403, 404] {
+        let ready = move |path: &str, _: usize| match path {
+            "/readyz" => (code, String::new()),
+            _ => (200, aggregated("apps", &version_with(&["Deployment"]))),
+        };
+        assert_eq!(is_served(ready).await, Ok(false), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_is_listed_without_kinds_proves_nothing() {
+    let hollow = |path: &str, _: usize| match path {
+        "/readyz" => (200, "ok".to_owned()),
+        _ => (200, aggregated("example.com", &version_with(&[]))),
+    };
+    let error = is_served(hollow).await.unwrap_err();
+    assert!(error.contains("discovery lists group `example.com` without its kinds"), "{error}");
+    let legacy = |path: &str, _: usize| match path {
+        "/readyz" => (200, "ok".to_owned()),
+        "/api" => (200, json!({"kind": "APIVersions", "versions": ["v1"]}).to_string()),
+        "/apis" => {
+            let groups = json!([{"name": "example.com", "versions": [{"version": "v1"}]}]);
+            (200, json!({"kind": "APIGroupList", "groups": groups}).to_string())
+        }
+        _ => (200, json!({"kind": "APIResourceList", "resources": []}).to_string()),
+    };
+    let error = is_served(legacy).await.unwrap_err();
+    assert!(error.contains("without its kinds"), "{error}");
+    assert_eq!(
+        is_served(|path, _| match path {
+            "/readyz" => (200, "ok".to_owned()),
+            _ => (200, aggregated("example.com", &version_with(&["Cow"]))),
+        })
+        .await,
+        Ok(false)
+    );
 }

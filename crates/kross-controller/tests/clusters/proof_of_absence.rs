@@ -299,17 +299,24 @@ async fn keeps_the_finalizer_while_discovery_is_incomplete() {
     let gizmos = objects_of(&world, "Gizmo");
     let group = "gizmo.example.com";
     let complete = discovery(eu).await;
-    // The group is listed as stale and without resources, its API server being unavailable; or nothing is listed at all.
-    let mut stale = complete.clone();
-    for known in stale["items"].as_array_mut().unwrap() {
-        if known["metadata"]["name"] == group {
-            known["versions"] = json!([{"version": "v1", "freshness": "Stale"}]);
+    // The group is listed as stale and without resources, its API server being unavailable; or without resources that the
+    // aggregator has not read yet; or nothing is listed at all.
+    let listed_as = |version: Json| {
+        let mut document = complete.clone();
+        for known in document["items"].as_array_mut().unwrap() {
+            if known["metadata"]["name"] == group {
+                known["versions"] = json!([version]);
+            }
         }
-    }
+        document
+    };
+    let stale = listed_as(json!({"version": "v1", "freshness": "Stale"}));
+    let hollow = listed_as(json!({"version": "v1", "freshness": "Current"}));
     let nothing =
         json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": []});
     let documents = [
         ("stale", Answer::json(200, &stale)),
+        ("hollow", Answer::json(200, &hollow)),
         ("nothing", Answer::json(200, &nothing)),
         ("empty", Answer::json(200, &json!({}))),
         ("bare", Answer::bare(404)),
@@ -332,6 +339,34 @@ async fn keeps_the_finalizer_while_discovery_is_incomplete() {
         wait::until_deleted(&world.instances, name).await;
         assert!(gizmos.get_opt(&format!("{name}-app")).await.unwrap().is_none(), "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keeps_the_finalizer_while_a_starting_api_server_lists_only_built_in_kinds() {
+    let world = World::without_definition("StartingProof").await;
+    let eu = world.region("eu");
+    install_crd(eu, "Sprocket").await;
+    world.define(custom_resource("Sprocket")).await;
+    let sprockets = objects_of(&world, "Sprocket");
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    // As an API server answers after a restart, before it has read its CustomResourceDefinitions.
+    let mut built_in = discovery(eu).await;
+    let is_built_in = |group: &Json| group["metadata"]["name"].as_str().unwrap().ends_with(".k8s.io");
+    built_in["items"].as_array_mut().unwrap().retain(is_built_in);
+    let rules = [
+        eu.proxy.on(lists("sprockets.sprocket.example.com"), Action::Answer(Answer::bare(404))),
+        eu.proxy.on(Requests::any().resource("/apis"), Action::Answer(Answer::json(200, &built_in))),
+        eu.proxy.on(Requests::any().resource("/readyz"), Action::Answer(Answer::bare(500))),
+    ];
+    world.delete("x").await;
+    until_blocked(&world, "x", "the API server is not ready").await;
+    assert!(sprockets.get_opt("x-app").await.unwrap().is_some());
+    for rule in rules {
+        eu.proxy.remove(rule);
+    }
+    wait::until_deleted(&world.instances, "x").await;
+    assert!(sprockets.get_opt("x-app").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
