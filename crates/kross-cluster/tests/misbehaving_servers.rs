@@ -12,6 +12,8 @@
 mod discovery;
 #[path = "misbehaving_servers/faults.rs"]
 mod faults;
+#[path = "misbehaving_servers/history.rs"]
+mod history;
 #[path = "misbehaving_servers/items.rs"]
 mod items;
 #[path = "misbehaving_servers/lists.rs"]

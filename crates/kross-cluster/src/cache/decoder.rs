@@ -33,6 +33,11 @@ impl Lines {
         Ok(())
     }
 
+    /// Whether there is nothing left after the last whole line.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffer.iter().all(u8::is_ascii_whitespace)
+    }
+
     pub(crate) fn next(&mut self) -> Option<BytesMut> {
         loop {
             let rest = self.buffer.get(self.scanned..)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use kross_api::{FailureReason, Operation};
 use kross_value::Text;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{ApiRequest, ApiResponse, ClusterClient, Query, Target};
 use crate::audit::AuditVerb;
@@ -16,8 +16,9 @@ use crate::error::ApiError;
 use crate::object::{StoredObject, read_list};
 use crate::transport::ResponseBody;
 
-/// The server is asked to end the watch after this time. It sends what it remembers at once.
-const HISTORY_SECONDS: u64 = 1;
+/// The server is asked to end the watch after this time. It sends what it remembers at once, so a watch that lasted as long has
+/// everything; one that ended earlier was cut, or never was a watch.
+const HISTORY: Duration = Duration::from_secs(1);
 /// How long the response may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// A `Status` is short.
@@ -43,8 +44,8 @@ impl ClusterClient {
     /// Whether an object of this name existed at any time since a resource version, of those that `is_wanted` accepts.
     ///
     /// # Errors
-    /// The API server does not remember that version any more ([`ApiError::is_expired`]), rejects the request or does not
-    /// answer.
+    /// The API server does not remember that version any more ([`ApiError::is_expired`]), rejects the request, does not answer,
+    /// or ends the watch before its time.
     pub async fn existed_since(
         &self,
         kind: &ApiKind,
@@ -54,18 +55,19 @@ impl ClusterClient {
     ) -> Result<bool, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Watch };
         let mut path = kind.collection_path(namespace);
-        path.push_str(&format!("?watch=true&timeoutSeconds={HISTORY_SECONDS}&resourceVersion="));
+        path.push_str(&format!("?watch=true&timeoutSeconds={}&resourceVersion=", HISTORY.as_secs()));
         push_encoded(&mut path, version);
         let fields = format!("metadata.name={name}");
         Query { labels: None, fields: Some(&fields) }.push(&mut path);
         let pending = self.begin_audit(AuditVerb::Watch, kind, namespace, name);
+        let began = Instant::now();
         let opened = self.open_watch(path).await;
         let opened = opened.map_err(|error| ApiError::from_transport(target.attempt(self), &error));
         let existed = match opened {
             Ok(response) => {
                 let (head, body) = response.into_parts();
                 if head.status == StatusCode::OK {
-                    self.find_event(&target, body, is_wanted).await
+                    self.find_event(&target, body, began, is_wanted).await
                 } else {
                     let body = body.read_all(MAX_STATUS, READ_TIMEOUT).await.unwrap_or_default();
                     let response = ApiResponse { status: head.status, headers: head.headers, body };
@@ -78,11 +80,12 @@ impl ClusterClient {
         existed
     }
 
-    /// Reads the events of a watch until one is about a wanted object, or the server ends the watch.
+    /// Reads the events of a watch until one is about a wanted object, or the server ends the watch in its time.
     async fn find_event(
         &self,
         target: &Target<'_>,
         mut body: ResponseBody,
+        began: Instant,
         is_wanted: impl Fn(&StoredObject) -> bool,
     ) -> Result<bool, ApiError> {
         let failed = |problem: &str| ApiError::new(target.attempt(self), FailureReason::ServerError, problem);
@@ -92,7 +95,14 @@ impl ClusterClient {
                 return Err(failed("the API server does not end the watch"));
             };
             let chunk = chunk.map_err(|error| ApiError::from_transport(target.attempt(self), &error))?;
-            let Some(chunk) = chunk else { return Ok(false) };
+            let Some(chunk) = chunk else {
+                let is_whole = lines.is_empty() && began.elapsed() >= HISTORY;
+                return if is_whole {
+                    Ok(false)
+                } else {
+                    Err(failed("the watch ended early and proves nothing"))
+                };
+            };
             if lines.push(&chunk).is_err() {
                 return Err(failed("an event of the watch is too long"));
             }
