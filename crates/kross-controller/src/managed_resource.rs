@@ -132,6 +132,12 @@ pub(crate) fn find(context: &Context, user: &WorkloadKey, reference: &ManagedClu
     let cache = context.managed.cache(context, &kind);
     let refuse = |reason, message: String| Managed::Refused(PropagationRefusal::new(reason, message));
     let described = describe(reference);
+    let unreadable = cache.unreadable(None, &reference.name);
+    if let Some(error) = unreadable.as_ref().and_then(|outline| outline.unreadable()) {
+        let message =
+            format!("cannot read managed resource {described}: {error}; nest its fields less deeply");
+        return refuse(Reason::ManagedResourceUnreadable, message);
+    }
     match (cache.get(None, &reference.name), cache.failure()) {
         (Lookup::Found(object), _) => Managed::Found { object, kind },
         (Lookup::Absent, _) => {

@@ -164,3 +164,34 @@ async fn a_claim_whose_managed_resource_is_deleted_keeps_what_its_users_need() {
     assert!(world.targets().get_opt("dev").await.unwrap().is_none());
     assert!(world.secrets().get_opt("dev-conn").await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_managed_resource_that_cannot_be_read_is_reported_and_holds_the_deletion_of_its_claim() {
+    let world = World::new().await;
+    let managed = world.bound("dev", "Cloud", json!({})).await;
+    let path = format!("/apis/cloud.example.com/v1/clouds/{managed}/status");
+    // As text, since the client of the tests cannot read it either.
+    let patch_status = async |conditions: String| {
+        let request = http::Request::patch(&path).header("content-type", "application/merge-patch+json");
+        let patch = format!(r#"{{"status":{{"conditions":{conditions}}}}}"#);
+        world.objects.client.request_text(request.body(patch.into_bytes()).unwrap()).await.unwrap();
+    };
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(140), "}".repeat(140));
+    patch_status(format!(r#"[{{"type":"Ready","status":"True","deep":{deep}}}]"#)).await;
+    let unreadable = ("Synced", "False", "ManagedResourceUnreadable");
+    let reported = wait::woken(world.until_condition("dev", unreadable)).await;
+    assert_eq!(reported["status"]["bindingPhase"], "Bound");
+    let text = condition(&reported, "Synced")["message"].to_string();
+    assert!(text.contains(&managed) && text.contains("nested too deeply"), "{text}");
+
+    world.delete_claim("dev").await;
+    wait::until_deleted(&world.targets(), "dev").await;
+    let waiting = world.until_condition("dev", unreadable).await;
+    assert_eq!(waiting["metadata"]["finalizers"], json!(["kro.run/finalizer"]), "{waiting:#}");
+    patch_status("null".to_owned()).await;
+    wait::woken(async {
+        world.until_deleted("dev").await;
+        wait::until_deleted(&world.managed("Cloud"), &managed).await;
+    })
+    .await;
+}
