@@ -1,6 +1,8 @@
 //! Turns a rendered template into the object to apply: with kro's ownership labels and annotations, and a hash by which a later
 //! reconcile recognises that nothing changed.
 
+use std::borrow::Cow;
+
 use kross_api::{
     ClusterId, annotations, applyset_id, label_version,
     labels::{self as keys, MANAGED_BY_KRO, OWNED_TRUE},
@@ -14,9 +16,14 @@ use crate::instance::Instance;
 use crate::lifecycle::EvaluatedLifecycle;
 use crate::settings::Settings;
 
+/// The longest value of a label.
+const MAX_LABEL: usize = 63;
+
 /// The labels and apply sets of an instance's objects.
 pub(crate) struct Ownership {
     labels: Vec<(Key, Value)>,
+    /// The name of the instance, if it is too long for its label.
+    long_name: Option<Text>,
     local: Text,
     remote: Text,
 }
@@ -37,7 +44,7 @@ impl Ownership {
             (keys::OWNED, Value::from(OWNED_TRUE)),
             (keys::KRO_VERSION, Value::from(label_version(&settings.version))),
             (keys::INSTANCE_ID, Value::from(instance.uid())),
-            (keys::INSTANCE_NAME, Value::from(instance.name())),
+            (keys::INSTANCE_NAME, Value::from(label_name(instance.name()).into_owned())),
             (keys::INSTANCE_GROUP, Value::from(kind.group.clone())),
             (keys::INSTANCE_VERSION, Value::from(kind.version.clone())),
             (keys::INSTANCE_KIND, Value::from(kind.kind.clone())),
@@ -50,6 +57,7 @@ impl Ownership {
         let hub = &settings.hub_uid;
         Self {
             labels: labels.into_iter().map(|(key, value)| (Key::new(key), value)).collect(),
+            long_name: matches!(label_name(name), Cow::Owned(_)).then(|| name.into()),
             local: applyset_id(name, namespace, &kind.kind, &kind.group).into(),
             remote: remote_applyset_id(name, namespace, &kind.kind, &kind.group, hub).into(),
         }
@@ -80,6 +88,9 @@ impl Ownership {
         metadata.insert("labels", Value::Object(labels));
         let mut annotations = taken(&mut metadata, "annotations");
         annotations.insert(annotations::APPLY_ORDER, Value::from(marks.node.apply_order.to_string()));
+        if let Some(name) = &self.long_name {
+            annotations.insert(annotations::INSTANCE_NAME, Value::from(name.clone()));
+        }
         if let Some(lifecycle) = marks.lifecycle.annotation() {
             annotations.insert(annotations::LIFECYCLE, Value::from(lifecycle));
         }
@@ -99,6 +110,16 @@ fn taken(object: &mut Object, key: &str) -> Object {
         Some(Value::Object(inner)) => inner,
         _ => Object::new(),
     }
+}
+
+/// The name of an instance as the value of a label. Names may be longer than labels: then the end is replaced by a hash.
+fn label_name(name: &str) -> Cow<'_, str> {
+    if name.len() <= MAX_LABEL {
+        return Cow::Borrowed(name);
+    }
+    let hash: String = hash(name).chars().take(10).collect();
+    let kept = name.get(..MAX_LABEL - hash.len() - 1).unwrap_or_default();
+    Cow::Owned(format!("{}-{hash}", kept.trim_end_matches(['-', '.'])))
 }
 
 /// The first half of the SHA-256 of the canonical JSON.

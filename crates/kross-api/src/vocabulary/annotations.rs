@@ -20,6 +20,8 @@ pub const INVENTORY_HASH: &str = "internal.kro.run/applyset-inventory-hash";
 pub const CLUSTER_INVENTORY: &str = "internal.kro.run/cluster-inventory";
 /// On a child: its layer in the creation order.
 pub const APPLY_ORDER: &str = "internal.kro.run/apply-order";
+/// On a child: the name of its instance, if it is too long for a label.
+pub const INSTANCE_NAME: &str = "internal.kro.run/instance-name";
 /// On a child: hash of the last applied state.
 pub const DESIRED_HASH: &str = "internal.kro.run/desired-hash";
 /// On a child: the last known results of its lifecycle expressions.

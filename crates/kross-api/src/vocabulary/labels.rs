@@ -14,7 +14,7 @@ pub const DEFINITION_NAME: &str = "kro.run/resource-graph-definition-name";
 pub const REVISION_HASH: &str = "kro.run/graph-revision-hash";
 /// UID of the instance.
 pub const INSTANCE_ID: &str = "kro.run/instance-id";
-/// Name of the instance.
+/// Name of the instance; of one that is too long for a label, see [`annotations::INSTANCE_NAME`](super::annotations::INSTANCE_NAME).
 pub const INSTANCE_NAME: &str = "kro.run/instance-name";
 /// Namespace of the instance; absent for cluster-scoped instances.
 pub const INSTANCE_NAMESPACE: &str = "kro.run/instance-namespace";

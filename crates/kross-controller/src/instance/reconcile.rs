@@ -2,7 +2,7 @@
 //! of one whose definition has no graph.
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, ConditionType, LifecyclePhase, labels};
+use kross_api::{ClusterId, ConditionType, LifecyclePhase, annotations, labels};
 use kross_cluster::{ObjectKey, Outcome, StoredObject};
 use kross_plan::failed_status;
 use kross_value::{Text, Value};
@@ -123,6 +123,9 @@ pub(crate) fn instance_of(object: &StoredObject) -> Option<ObjectKey> {
         group: text(labels::INSTANCE_GROUP)?,
         kind: text(labels::INSTANCE_KIND)?,
         namespace: text(labels::INSTANCE_NAMESPACE),
-        name: text(labels::INSTANCE_NAME)?,
+        name: match object.annotation(annotations::INSTANCE_NAME) {
+            Some(long) => long.into(),
+            None => text(labels::INSTANCE_NAME)?,
+        },
     })
 }

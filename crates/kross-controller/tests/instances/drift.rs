@@ -7,6 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::collections::collection;
+use crate::instance_api::ownership_metadata;
 use crate::setup::until;
 use crate::world::{World, config_map, edit, value};
 
@@ -29,6 +30,32 @@ async fn repairs_an_object_that_was_edited_or_deleted() {
     let uid = repaired.metadata.uid;
     wait::woken(wait::until_object(&world.config_maps, "x-a", |object| object.metadata.uid != uid)).await;
     world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repairs_the_object_of_an_instance_whose_name_is_longer_than_a_label() {
+    let mut note = config_map("note", json!({"x": "1"}));
+    note["lifecycle"] = json!({"delete": {"policy": "Retain"}});
+    let resources = json!([config_map("a", json!({"x": "1"})), note]);
+    let world = World::new("LongName", json!({"spec": {}}), resources).await;
+    let names = ["n".repeat(248), format!("{}x", "n".repeat(247))];
+    for name in &names {
+        world.create(name, json!({})).await;
+    }
+    for name in &names {
+        world.until_state(name, "ACTIVE").await;
+        let child = format!("{name}-a");
+        edit(&world.config_maps, &child, json!({"x": "2"})).await;
+        let is_repaired = |object: &ConfigMap| value(object, "x") == Some("1");
+        wait::woken(wait::until_object(&world.config_maps, &child, is_repaired)).await;
+    }
+    for name in &names {
+        world.delete(name).await;
+        wait::until_deleted(&world.instances, name).await;
+        assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_none());
+        let retained = world.config_maps.get(&format!("{name}-note")).await.unwrap();
+        assert_eq!(ownership_metadata(&retained), [""; 0]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -373,6 +373,33 @@ resources:
 }
 
 #[test]
+fn an_instance_name_that_is_too_long_for_a_label_is_in_an_annotation() {
+    const ONE: &str = r"
+schema: {apiVersion: v1, kind: App, scope: Cluster, spec: {}}
+resources:
+- id: space
+  template: {apiVersion: v1, kind: Namespace, metadata: {name: space}}
+";
+    let marks = |name: &str| {
+        let mut world = World::of(ONE, "{}");
+        let mut instance = serde_json::Value::from(&world.instance);
+        instance["metadata"]["name"] = name.into();
+        world.instance = instance.into();
+        world.settle();
+        let object = &world.observed.objects[&local("Namespace", "", "space")];
+        let label = object.label(labels::INSTANCE_NAME).unwrap().to_owned();
+        (label, object.annotation(annotations::INSTANCE_NAME).map(str::to_owned))
+    };
+    let short = "a".repeat(63);
+    assert_eq!(marks(&short), (short, None));
+    let long = format!("{}.b", "a".repeat(63));
+    let (label, annotation) = marks(&long);
+    assert_eq!(annotation, Some(long.clone()));
+    assert!(label.len() <= 63 && label.starts_with("aaaa"), "{label}");
+    assert_ne!(label, marks(&format!("{}.c", "a".repeat(63))).0);
+}
+
+#[test]
 fn cluster_scoped_instances_have_no_namespace_label() {
     let mut world = World::of(
         r"

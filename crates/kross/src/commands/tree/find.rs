@@ -55,7 +55,10 @@ pub(super) fn not_an_instance(object: &Json, definitions: Option<&[Json]>) -> Op
     let (kind, name) = (text("/kind"), text("/metadata/name"));
     let label =
         |key: &str| object.pointer("/metadata/labels").and_then(|all| all.get(key)).and_then(Json::as_str);
-    let owner = label(labels::INSTANCE_KIND).zip(label(labels::INSTANCE_NAME));
+    let long_name =
+        object.pointer("/metadata/annotations").and_then(|all| all.get(annotations::INSTANCE_NAME));
+    let name_of_owner = long_name.and_then(Json::as_str).or_else(|| label(labels::INSTANCE_NAME));
+    let owner = label(labels::INSTANCE_KIND).zip(name_of_owner);
     let Some((owner_kind, owner)) = owner else {
         return Some(format!("{kind}/{name} is not an instance: no ResourceGraphDefinition serves `{kind}`"));
     };
