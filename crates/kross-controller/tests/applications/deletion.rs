@@ -1,9 +1,10 @@
 //! The deletion of an application, on a control plane without a garbage collector, and with a cluster that is not reachable.
 
 use kross_testing::{Fault, wait};
+use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::json;
 
-use crate::world::{World, message, template};
+use crate::world::{World, message, template, value};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_is_deleted_after_its_resources_and_their_objects() {
@@ -58,4 +59,30 @@ async fn an_application_resumes_when_its_cluster_is_back() {
     wait::woken(world.until_state("web", "Submitted")).await;
     let map = eu.config_maps.get("web-a").await.unwrap();
     assert_eq!(map.data.unwrap()["text"], "2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_resources_of_an_application_that_is_deleted_with_cascade_orphan_stay() {
+    let world = World::new().await;
+    world.publish("a", "eu", json!({})).await;
+    world.create("web", &[("web-a", "1")], json!({})).await;
+    world.until_state("web", "Submitted").await;
+    // As `kubectl delete --cascade=orphan` does.
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    world.applications.delete("web", &orphan).await.unwrap();
+    let waiting = world.until("web", |it| it["status"]["state"] == "Deleting").await;
+    let text = message(&waiting, "Ready");
+    assert!(text.contains("to be orphaned by the garbage collector: `web-a`"), "{text}");
+    // Then the garbage collector removes the owner reference, and its finalizer from the application.
+    let patch = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    world.resources.patch("web-a", &PatchParams::default(), &patch).await.unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": ["kro.run/finalizer"]}}));
+    world.applications.patch("web", &PatchParams::default(), &patch).await.unwrap();
+    wait::woken(wait::until_deleted(&world.applications, "web")).await;
+    // The resource is reconciled as before.
+    let edit = json!({"spec": {"template": template("web-a", "2")["spec"]["template"]}});
+    world.resources.patch("web-a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+    let maps = &world.region("eu").config_maps;
+    wait::until_object(maps, "web-a", |map| value(map, "text") == Some("2")).await;
 }

@@ -14,6 +14,9 @@ use crate::desired::hash;
 use crate::instance::Instance;
 
 const RESOURCE_KIND: &str = "KubernetesApplicationResource";
+/// The finalizer that an API server adds for `kubectl delete --cascade=orphan`. The garbage collector removes it once it has
+/// removed the owner references of the dependents.
+const ORPHAN: &str = "orphan";
 /// Keys of a resource that are the controller's own. A template does not set them: they are where its inventory is kept.
 const RESERVED_LABELS: [&str; 3] = ["kro.run/", "internal.kro.run/", "applyset.kubernetes.io/"];
 const RESERVED_ANNOTATIONS: [&str; 4] =
@@ -228,10 +231,19 @@ impl ApplicationReport<'_> {
         }
     }
 
-    /// The resources to delete of an application that is being deleted.
+    /// The resources to delete of an application that is being deleted; none if they are to be orphaned.
     #[must_use]
     pub fn deletions(&self) -> Vec<ResourceDeletion> {
+        if self.is_orphaning() {
+            return Vec::new();
+        }
         deletions(self.application, self.resources.iter().copied())
+    }
+
+    /// Whether whoever deletes the application wants its resources to stay.
+    fn is_orphaning(&self) -> bool {
+        let finalizers = self.application.at(&["metadata", "finalizers"]).and_then(Value::as_list);
+        finalizers.unwrap_or_default().iter().any(|finalizer| finalizer.as_str() == Some(ORPHAN))
     }
 
     /// The status of an application that is being deleted and waits for its resources.
@@ -239,8 +251,12 @@ impl ApplicationReport<'_> {
     pub fn deletion_status(&self) -> KubernetesApplicationStatus {
         let names: Vec<&str> = self.resources.iter().map(|resource| text(resource, "name")).collect();
         let cause = self.resources.iter().find_map(|resource| ready_message(resource));
+        let (waits_for, cause) = match self.is_orphaning() {
+            true => ("orphaned by the garbage collector", None),
+            false => ("deleted", cause),
+        };
         let mut message = format!(
-            "waiting for {} KubernetesApplicationResources to be deleted: {}",
+            "waiting for {} KubernetesApplicationResources to be {waits_for}: {}",
             names.len(),
             quoted(&names)
         );

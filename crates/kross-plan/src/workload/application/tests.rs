@@ -189,3 +189,26 @@ fn a_state_of_an_earlier_spec_does_not_count() {
     resource["metadata"]["generation"] = json!(2);
     assert_eq!(resource_state(&resource.into()), None);
 }
+
+#[test]
+fn resources_are_not_deleted_while_the_garbage_collector_orphans_them() {
+    let mut deleted = Json::from(&application());
+    deleted["metadata"]["finalizers"] = json!(["orphan", "kro.run/finalizer"]);
+    let (plan, spec, deleted) = (ResourcePlan::default(), spec(&["a"]), Value::from(deleted));
+    let own = stored(&planned(&["a"], &[]).apply[0], Some("Submitted"));
+    let resources = [&own];
+    let mut report = ApplicationReport {
+        application: &deleted,
+        spec: &spec,
+        target: None,
+        problem: None,
+        plan: &plan,
+        resources: &resources,
+        error: None,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    assert!(report.deletions().is_empty());
+    let application = application();
+    report.application = &application;
+    assert_eq!(report.deletions().len(), 1);
+}
