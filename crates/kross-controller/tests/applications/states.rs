@@ -1,7 +1,7 @@
 //! The states and counts of an application, and the resources of its templates.
 
 use kross_testing::wait;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
 
 use crate::setup::condition;
@@ -87,4 +87,26 @@ async fn an_application_of_a_target_that_does_not_exist_says_so_and_resumes() {
     world.until_resource("web-a", "Pending").await;
     world.publish("later", "us", json!({})).await;
     wait::woken(world.until_state("web", "Submitted")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_whose_target_is_being_deleted_says_that_its_objects_stay() {
+    let world = World::new().await;
+    world.publish("a", "eu", json!({})).await;
+    world.create("web", &[("web-a", "1"), ("web-b", "2")], json!({})).await;
+    world.until_state("web", "Submitted").await;
+    world.targets.delete("a", &DeleteParams::default()).await.unwrap();
+    let is_told = |it: &Json| {
+        let text = message(it, "Synced");
+        text.contains("2 keep what was applied before") && text.contains("`a` is being deleted")
+    };
+    let failed = wait::woken(world.until("web", is_told)).await;
+    assert_eq!(failed["status"]["state"], "Failed");
+    for name in ["web-a", "web-b"] {
+        let map = world.region("eu").config_maps.get(name).await.unwrap();
+        assert!(map.metadata.deletion_timestamp.is_none());
+    }
+    world.delete("web").await;
+    wait::until_deleted(&world.applications, "web").await;
+    wait::until_deleted(&world.targets, "a").await;
 }

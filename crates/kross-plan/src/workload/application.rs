@@ -317,7 +317,13 @@ impl ApplicationReport<'_> {
         } else {
             ApplicationState::Scheduled
         };
-        let done = format!("{submitted} of {desired} resources are applied in KubernetesTarget `{target}`");
+        let mut done =
+            format!("{submitted} of {desired} resources are applied in KubernetesTarget `{target}`");
+        // A failure does not delete what was applied before.
+        let kept = failed.iter().flatten().filter(|resource| has_objects(resource)).count();
+        if kept > 0 {
+            done.push_str(&format!("; {kept} keep what was applied before"));
+        }
         if let Some(error) = self.error {
             return (state, Reason::RequestFailed, format!("{done}; {error}"));
         }
@@ -371,6 +377,12 @@ struct Counts<'a> {
     pending: usize,
     /// Those that failed; none for a template without a resource.
     failed: Vec<Option<&'a Value>>,
+}
+
+/// Whether a resource has objects in the cluster of its target, as far as its status tells.
+fn has_objects(resource: &Value) -> bool {
+    let entries = resource.at(&["status", "managedResources"]).and_then(Value::as_list).unwrap_or_default();
+    entries.iter().any(|entry| entry.get("uid").is_some())
 }
 
 /// Why a resource is not ready.

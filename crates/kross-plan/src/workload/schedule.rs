@@ -29,7 +29,11 @@ impl<'a> PublishedTarget<'a> {
             text(condition, "type").as_deref() == Some("Ready")
                 && text(condition, "status").as_deref() == Some("True")
         };
-        self.0.at(&["metadata", "deletionTimestamp"]).is_none() && conditions.iter().any(is_true)
+        !self.is_deleting() && conditions.iter().any(is_true)
+    }
+
+    fn is_deleting(self) -> bool {
+        self.0.at(&["metadata", "deletionTimestamp"]).is_some()
     }
 
     /// Whether a selector matches its labels; no selector matches every target.
@@ -174,6 +178,10 @@ fn not_ready(surroundings: &Surroundings<'_>, namespace: &str, name: &str) -> Op
     let target = surroundings.targets.iter().find(|target| target.name() == name);
     let message = match target {
         Some(target) if target.is_ready() => return None,
+        Some(target) if target.is_deleting() => format!(
+            "KubernetesTarget `{name}` is being deleted, and nothing is applied in its cluster any more; move the \
+             application to another target, or delete it"
+        ),
         Some(_) => format!("KubernetesTarget `{name}` is not Ready; see its conditions"),
         None if surroundings.used.contains(name) => format!(
             "KubernetesTarget `{name}` does not exist in namespace `{namespace}`, and the application has objects in \

@@ -191,6 +191,44 @@ fn a_state_of_an_earlier_spec_does_not_count() {
 }
 
 #[test]
+fn the_message_says_how_many_failed_resources_keep_what_was_applied_before() {
+    let (plan, spec) = (ResourcePlan::default(), spec(&["a", "b", "c"]));
+    let resource = |name: &str, state: &str, entries: Json| -> Value {
+        let mut desired = planned(&[name], &[]).apply.remove(0);
+        desired = stored(&desired, Some(state));
+        let mut object = Json::from(&desired);
+        object["status"]["managedResources"] = entries;
+        object.into()
+    };
+    let applied = json!([{"id": "template", "uid": "o1"}]);
+    let resources = [
+        resource("a", "Submitted", applied.clone()),
+        resource("b", "Failed", applied),
+        resource("c", "Failed", json!([{"id": "template"}])),
+    ];
+    let resources: Vec<&Value> = resources.iter().collect();
+    let problem = (Reason::TargetNotReady, "it is being deleted".to_owned());
+    let report = ApplicationReport {
+        application: &application(),
+        spec: &spec,
+        target: Some("eu"),
+        problem: Some(&problem),
+        plan: &plan,
+        resources: &resources,
+        error: None,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let status = report.status();
+    assert_eq!(status.state.as_deref(), Some("PartiallySubmitted"));
+    assert_eq!(
+        status.conditions[0].message.as_deref(),
+        Some(
+            "1 of 3 resources are applied in KubernetesTarget `eu`; 1 keep what was applied before; it is being deleted"
+        )
+    );
+}
+
+#[test]
 fn resources_are_not_deleted_while_the_garbage_collector_orphans_them() {
     let mut deleted = Json::from(&application());
     deleted["metadata"]["finalizers"] = json!(["orphan", "kro.run/finalizer"]);
