@@ -197,6 +197,10 @@ impl ClusterClient {
             |panicked| ApiError::new(attempt(), FailureReason::ServerError, &panicked.to_string()),
         )?;
         let mut page = page.map_err(|error| ApiError::unreadable(attempt(), &error))?;
+        if let Some(other) = self.other_kind_of(&page, kind) {
+            let problem = format!("the response is the list of another kind, {other}");
+            return Err(ApiError::unexpected_response(attempt(), &problem));
+        }
         // API servers always say as of which version nothing exists.
         if page.items.is_empty() && page.resource_version.is_empty() {
             let problem = "the list has neither objects nor a resource version";
@@ -208,6 +212,14 @@ impl ClusterClient {
         page.items.retain(|object| expected.matches(object));
         self.count_unexpected(kind, all - page.items.len());
         Ok(page)
+    }
+
+    /// The kind whose list a page is, if that is another one that the cluster serves: such a list proves nothing about the requested
+    /// kind. What a CustomResourceDefinition calls its lists is not known here.
+    fn other_kind_of(&self, page: &ObjectList, kind: &ApiKind) -> Option<String> {
+        let listed = page.kind.strip_suffix("List").filter(|listed| *listed != &*kind.kind)?;
+        let (group, version) = page.api_version.rsplit_once('/').unwrap_or(("", &page.api_version));
+        self.discovery().cached(group, Some(version), listed).map(|other| other.kind.to_string())
     }
 
     /// A page of a list in another representation, unparsed. A page that is too large is requested again in a smaller

@@ -59,6 +59,10 @@ struct KindNames {
 /// A page of a list.
 #[derive(Debug, Default)]
 pub struct ObjectList {
+    /// The API version that the list itself has; empty if it has none.
+    pub api_version: String,
+    /// The kind that the list itself has, such as `ConfigMapList`; empty if it has none.
+    pub kind: String,
     /// The objects. Those that cannot be read are outlines ([`StoredObject::unreadable`]).
     pub items: Vec<StoredObject>,
     /// The resource version of the list, to watch from.
@@ -103,6 +107,10 @@ pub fn read_list(bytes: &[u8], api_version: &str, kind: &str) -> Result<ObjectLi
 /// A list whose items are not parsed yet.
 #[derive(Deserialize)]
 struct RawList<'a> {
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
     #[serde(default)]
     metadata: ListMetadata,
     #[serde(borrow)]
@@ -111,7 +119,7 @@ struct RawList<'a> {
 
 /// Parses the items of a list one by one.
 fn read_items(bytes: &[u8], kind: &KindNames) -> Result<ObjectList, UnreadableObject> {
-    let RawList { metadata, items } =
+    let RawList { api_version, kind: list_kind, metadata, items } =
         serde_json::from_slice(bytes).map_err(|error| UnreadableObject::new(&error))?;
     let item = |raw: &RawValue| {
         let bytes = raw.get().as_bytes();
@@ -120,6 +128,8 @@ fn read_items(bytes: &[u8], kind: &KindNames) -> Result<ObjectList, UnreadableOb
     let all = items.len();
     let items: Vec<StoredObject> = items.into_iter().filter_map(|raw| item(raw).ok()).collect();
     Ok(ObjectList {
+        api_version,
+        kind: list_kind,
         dropped: all - items.len(),
         items,
         resource_version: metadata.resource_version,
@@ -357,16 +367,20 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectList, A::Error> {
-        let mut items = None;
+        let (mut api_version, mut kind, mut items) = (String::new(), String::new(), None);
         let mut metadata = ListMetadata::default();
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match &*key {
                 "items" => items = Some(map.next_value_seed(ItemsSeed { kind: self.kind })?),
                 "metadata" => metadata = map.next_value()?,
+                "apiVersion" => api_version = map.next_value()?,
+                "kind" => kind = map.next_value()?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok(ObjectList {
+            api_version,
+            kind,
             items: items.ok_or_else(|| A::Error::custom("a list without items"))?,
             dropped: 0,
             resource_version: metadata.resource_version,
