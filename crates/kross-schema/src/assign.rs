@@ -11,6 +11,12 @@ use crate::view::{FieldView, SchemaView};
 
 /// Maximum depth; only recursive schemas are nested more deeply.
 const MAX_DEPTH: usize = 64;
+/// How many types are compared at most, in all combinations.
+const MAX_STEPS: u32 = 20_000;
+/// How many choices within choices are compared.
+const MAX_CHOOSING: u32 = 3;
+/// How many levels of a type a message describes.
+const MAX_DESCRIBED: u32 = 4;
 
 /// How an assignable value is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +57,8 @@ impl fmt::Display for Mismatch {
 /// # Errors
 /// The part that differs.
 pub fn assignable(found: &Type, target: &SchemaView) -> Result<Written, Mismatch> {
-    let mut assigning = Assigning { path: Path::root(), around: Vec::new(), written: Written::AsIs };
+    let mut assigning =
+        Assigning { path: Path::root(), around: Vec::new(), written: Written::AsIs, steps: 0, choosing: 0 };
     assigning.check(found, target)?;
     Ok(assigning.written)
 }
@@ -59,6 +66,12 @@ pub fn assignable(found: &Type, target: &SchemaView) -> Result<Written, Mismatch
 /// The type of a schema in messages: `string`, `list of integer`, `integer or string`.
 #[must_use]
 pub fn describe(target: &SchemaView) -> String {
+    describe_within(target, MAX_DESCRIBED)
+}
+
+/// The same, without what is nested deeper: a schema may contain itself.
+fn describe_within(target: &SchemaView, levels: u32) -> String {
+    let Some(levels) = levels.checked_sub(1) else { return "any value".to_owned() };
     let schema = target.schema();
     if schema.int_or_string {
         return "integer or string".to_owned();
@@ -66,17 +79,20 @@ pub fn describe(target: &SchemaView) -> String {
     match schema.kind {
         Some(Kind::String) => describe_string(schema),
         Some(Kind::Array) => match target.items() {
-            Some(items) => format!("list of {}", describe(&items)),
+            Some(items) => format!("list of {}", describe_within(&items, levels)),
             None => "list".to_owned(),
         },
         Some(Kind::Object) => match target.values() {
-            Some(values) if schema.properties.is_empty() => format!("map of {}", describe(&values)),
+            Some(values) if schema.properties.is_empty() => {
+                format!("map of {}", describe_within(&values, levels))
+            }
             _ if schema.properties.is_empty() => "object".to_owned(),
             _ => format!("object `{}`", target.name()),
         },
         Some(kind) => kind.as_str().to_owned(),
         None => {
-            let choices: Vec<String> = target.choices().iter().map(describe).collect();
+            let choices: Vec<String> =
+                target.choices().iter().map(|choice| describe_within(choice, levels)).collect();
             if choices.is_empty() { "any value".to_owned() } else { choices.join(" or ") }
         }
     }
@@ -96,6 +112,10 @@ struct Assigning {
     /// The enclosing pairs that are being compared, to stop at recursive types.
     around: Vec<(ObjectType, SchemaView)>,
     written: Written,
+    /// How many types were compared.
+    steps: u32,
+    /// How many choices enclose the schema.
+    choosing: u32,
 }
 
 type Checked = Result<(), Mismatch>;
@@ -111,6 +131,11 @@ impl Assigning {
     }
 
     fn check(&mut self, found: &Type, target: &SchemaView) -> Checked {
+        // A schema of a hostile server can make this endless. What is not compared here, the API server checks.
+        self.steps += 1;
+        if self.steps > MAX_STEPS || self.choosing > MAX_CHOOSING {
+            return Ok(());
+        }
         match found {
             Type::Dyn | Type::Error | Type::Parameter(_) | Type::Variable(_) => return Ok(()),
             Type::Optional(inner) | Type::Nullable(inner) => return self.check(inner, target),
@@ -126,7 +151,9 @@ impl Assigning {
         }
         let choices = target.choices();
         if !choices.is_empty() {
+            self.choosing += 1;
             let fits = choices.iter().any(|choice| self.check(found, choice).is_ok());
+            self.choosing -= 1;
             return if fits { Ok(()) } else { Err(self.mismatch(found, target)) };
         }
         if schema.kind.is_none() && schema.properties.is_empty() {

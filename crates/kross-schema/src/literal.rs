@@ -14,6 +14,8 @@ use crate::view::{FieldView, SchemaView};
 
 /// Maximum depth; deeper values are not checked.
 const MAX_DEPTH: usize = 128;
+/// How many choices within choices are compared.
+const MAX_CHOOSING: u32 = 2;
 
 /// A string in the value that is checked.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub fn check_template(
     problems: &mut Vec<Problem>,
 ) {
     let missing = Code::MissingRequiredField;
-    Checking { path: at.clone(), texts, problems, missing }.value(value, Some(target));
+    Checking { path: at.clone(), texts, problems, missing, choosing: 0 }.value(value, Some(target));
 }
 
 /// Checks a value that must be complete, such as a default: missing fields are reported with `missing`.
@@ -51,7 +53,7 @@ pub fn check_complete(
     problems: &mut Vec<Problem>,
 ) {
     let texts: Texts<'_> = &mut |_| false;
-    Checking { path: at.clone(), texts, problems, missing }.value(value, Some(target));
+    Checking { path: at.clone(), texts, problems, missing, choosing: 0 }.value(value, Some(target));
 }
 
 struct Checking<'a> {
@@ -60,6 +62,8 @@ struct Checking<'a> {
     problems: &'a mut Vec<Problem>,
     /// The code for missing required fields.
     missing: Code,
+    /// How many choices enclose the value.
+    choosing: u32,
 }
 
 impl Checking<'_> {
@@ -108,6 +112,10 @@ impl Checking<'_> {
         if value.is_null() {
             return;
         }
+        // Choices within choices multiply. What is not compared here, the API server checks.
+        if self.choosing > MAX_CHOOSING {
+            return;
+        }
         let choices = target.choices();
         if !choices.is_empty() {
             return self.choose(value, target, &choices);
@@ -139,8 +147,9 @@ impl Checking<'_> {
         let fits = choices.iter().any(|choice| {
             let mut problems = Vec::new();
             let texts: Texts<'_> = &mut |_| false;
+            let (missing, choosing) = (self.missing, self.choosing + 1);
             let mut trial =
-                Checking { path: Path::root(), texts, problems: &mut problems, missing: self.missing };
+                Checking { path: Path::root(), texts, problems: &mut problems, missing, choosing };
             trial.typed(value, choice);
             problems.is_empty()
         });

@@ -10,6 +10,10 @@ use kross_value::Text;
 use crate::library::{Library, OBJECT_META};
 use crate::openapi::{Additional, Kind, Schema};
 
+/// How deep lists and maps may be nested, and how far a schema is searched. The schemas of a cluster are the server's choice: a
+/// list may be one of itself.
+const MAX_NESTED: u32 = 32;
+
 /// The object types of a library that have been created.
 #[derive(Default)]
 pub(crate) struct TypeTable {
@@ -83,18 +87,21 @@ pub(crate) fn short_name(definition: &str) -> &str {
 impl Library {
     /// The CEL type of a schema.
     pub(crate) fn type_of(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
-        self.field_type(schema, named).get().unwrap_or(Type::Dyn)
+        self.field_type(schema, named, 0).get().unwrap_or(Type::Dyn)
     }
 
-    fn field_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> FieldType {
+    fn field_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>, depth: u32) -> FieldType {
+        if depth > MAX_NESTED {
+            return FieldType::Plain(Type::Dyn);
+        }
         let reference = last_reference(schema);
         let named = reference.as_deref().map_or(named, Named::Definition);
         let (library, schema) = self.resolve(schema);
-        let plain = library.plain_type(&schema, named);
+        let plain = library.plain_type(&schema, named, depth);
         if schema.nullable { FieldType::Nullable(Box::new(plain)) } else { plain }
     }
 
-    fn plain_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> FieldType {
+    fn plain_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>, depth: u32) -> FieldType {
         if schema.preserve_unknown || schema.int_or_string {
             return FieldType::Plain(Type::Dyn);
         }
@@ -105,20 +112,24 @@ impl Library {
             Some(Kind::Boolean) => Type::Bool,
             Some(Kind::Array) => match &schema.items {
                 Some(items) => {
-                    return FieldType::List(Box::new(self.field_type(items, Named::Items(&named))));
+                    return FieldType::List(Box::new(self.field_type(
+                        items,
+                        Named::Items(&named),
+                        depth + 1,
+                    )));
                 }
                 None => Type::list(Type::Dyn),
             },
-            Some(Kind::Object) => return self.object_type(schema, named),
-            None if !schema.properties.is_empty() => return self.object_type(schema, named),
+            Some(Kind::Object) => return self.object_type(schema, named, depth),
+            None if !schema.properties.is_empty() => return self.object_type(schema, named, depth),
             None => Type::Dyn,
         })
     }
 
-    fn object_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> FieldType {
+    fn object_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>, depth: u32) -> FieldType {
         match &schema.additional {
             Additional::Schema(values) if schema.properties.is_empty() => {
-                FieldType::Map(Box::new(self.field_type(values, Named::Items(&named))))
+                FieldType::Map(Box::new(self.field_type(values, Named::Items(&named), depth + 1)))
             }
             Additional::Allowed(true) if schema.properties.is_empty() => {
                 FieldType::Plain(Type::map(Type::String, Type::Dyn))
@@ -158,8 +169,11 @@ impl Library {
         table.entries.get(id.0 as usize).map(Arc::clone)
     }
 
-    /// Whether raw JSON of a schema must be converted for expressions, at any depth.
-    fn converts(self: &Arc<Self>, schema: &Arc<Schema>, seen: &mut HashSet<usize>) -> bool {
+    /// Whether raw JSON of a schema must be converted for expressions, at any depth. It is if the schema is too deep to tell.
+    fn converts(self: &Arc<Self>, schema: &Arc<Schema>, seen: &mut HashSet<usize>, depth: u32) -> bool {
+        if depth > MAX_NESTED {
+            return true;
+        }
         let (library, schema) = self.resolve(schema);
         if schema.preserve_unknown || schema.int_or_string {
             return false;
@@ -168,16 +182,17 @@ impl Library {
             Some(Kind::String) => !matches!(string_type(schema.format.as_deref()), Type::String),
             Some(Kind::Number) => true,
             Some(Kind::Integer | Kind::Boolean) => false,
-            Some(Kind::Array) => schema.items.iter().any(|items| library.converts(items, seen)),
+            Some(Kind::Array) => schema.items.iter().any(|items| library.converts(items, seen, depth + 1)),
             Some(Kind::Object) | None => {
                 // Stop at recursive schemas.
                 if !seen.insert(Arc::as_ptr(&schema) as usize) {
                     return false;
                 }
                 if let Additional::Schema(values) = &schema.additional {
-                    return schema.properties.is_empty() && library.converts(values, seen);
+                    return schema.properties.is_empty() && library.converts(values, seen, depth + 1);
                 }
-                schema.embedded || schema.properties.iter().any(|(_, field)| library.converts(field, seen))
+                schema.embedded
+                    || schema.properties.iter().any(|(_, field)| library.converts(field, seen, depth + 1))
             }
         }
     }
@@ -212,7 +227,7 @@ impl TypeProvider for Library {
             let found = entry.fields.get(at)?.get_or_init(|| {
                 let me = self.me();
                 me.map_or(FieldType::Plain(Type::Dyn), |me| {
-                    me.field_type(schema, Named::Field(&entry.name, field))
+                    me.field_type(schema, Named::Field(&entry.name, field), 0)
                 })
             });
             return found.get();
@@ -245,6 +260,6 @@ impl TypeProvider for Library {
 
     fn needs_conversion(&self, id: TypeId) -> bool {
         let (Some(entry), Some(me)) = (self.entry(id), self.me()) else { return true };
-        *entry.needs_conversion.get_or_init(|| me.converts(&entry.schema, &mut HashSet::new()))
+        *entry.needs_conversion.get_or_init(|| me.converts(&entry.schema, &mut HashSet::new(), 0))
     }
 }

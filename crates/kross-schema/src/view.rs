@@ -9,6 +9,9 @@ use crate::library::{CLUSTER_OBJECT_META, Library, OBJECT_META};
 use crate::openapi::{Additional, Kind, Schema};
 use crate::types::{Named, short_name};
 
+/// How many choices a schema may offer.
+const MAX_CHOICES: usize = 16;
+
 /// A schema with resolved references. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub struct SchemaView {
@@ -138,13 +141,17 @@ impl SchemaView {
         }
     }
 
-    /// The schemas of which a value must satisfy at least one, if the schema has no type itself.
+    /// The schemas of which a value must satisfy at least one, if the schema has no type itself. None if there are more than
+    /// any API has: then every value is accepted here, and the API server decides.
     #[must_use]
     pub fn choices(&self) -> Vec<Self> {
         if self.schema.kind.is_some() || self.schema.int_or_string {
             return Vec::new();
         }
         let details = self.schema.details();
+        if details.one_of.len() + details.any_of.len() > MAX_CHOICES {
+            return Vec::new();
+        }
         let schemas = details.one_of.iter().chain(&details.any_of);
         schemas.map(|schema| self.inner(schema, Named::Exact(&self.name))).collect()
     }
