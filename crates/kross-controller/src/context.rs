@@ -126,6 +126,7 @@ impl Context {
             client: client.clone(),
             events: events.clone(),
             graphs: Arc::clone(&graphs),
+            hub_uid: hub_uid.into(),
         });
         Self {
             preflights: Preflights::new(settings.preflights, requesters, Arc::clone(&documents)),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::future::FutureExt;
 use kross_api::FailureReason;
 use kross_cluster::{
-    ApiKind, CacheEvent, Caches, ClusterChange, ClusterClient, ClusterView, LeaderElection, Leadership,
-    SecretName, Task, WorkItem, catch,
+    ApiKind, CacheEvent, Caches, ClusterChange, ClusterClient, LeaderElection, Leadership, SecretName, Task,
+    WorkItem, catch,
 };
 use kross_value::Text;
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use crate::instance;
 use crate::key::{InstanceKey, Key, WorkloadKey};
 use crate::kinds;
 use crate::liveness::{Heartbeat, Liveness};
-use crate::metrics::Metrics;
+use crate::metrics::{ClusterStatus, Metrics};
 use crate::permits::{Permit, Permits};
 use crate::readiness::Readiness;
 use crate::resync;
@@ -122,7 +122,7 @@ impl Controller {
     }
 
     /// A function that gives the clusters in use, as they are when it is called.
-    pub fn clusters(&self) -> impl Fn() -> Vec<ClusterView> + Clone + Send + Sync + use<> {
+    pub fn clusters(&self) -> impl Fn() -> Vec<ClusterStatus> + Clone + Send + Sync + use<> {
         let metrics = self.metrics.clone();
         move || metrics.cluster_states()
     }

@@ -48,9 +48,8 @@ mod workload;
 
 pub use controller::{Controller, ControllerError};
 pub use graphs::{Graphs, Served};
-pub use kross_cluster::ClusterView;
 pub use liveness::Liveness;
-pub use metrics::metrics_reference;
+pub use metrics::{ClusterStatus, metrics_reference, with_cluster_names};
 pub use preflight::PreflightIntervals;
 pub use readiness::Readiness;
 pub use settings::Settings;

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use kross_cluster::ClusterView;
 use prometheus_client::registry::Registry;
 
 use crate::graphs::Graphs;
 
 mod cluster_metrics;
+mod cluster_series;
 mod collector;
 mod conditions;
 mod definition_metrics;
@@ -19,6 +19,7 @@ mod queue_metrics;
 mod reference;
 mod register;
 
+pub use cluster_series::{ClusterStatus, with_cluster_names};
 pub(crate) use collector::Sources;
 pub(crate) use labels::{
     DefinitionTransition, EventType, InstanceTransition, IssueReason, Issued, Resolution, Resolved,
@@ -66,7 +67,7 @@ impl Metrics {
     }
 
     /// The clusters in use; none before the controller runs.
-    pub(crate) fn cluster_states(&self) -> Vec<ClusterView> {
+    pub(crate) fn cluster_states(&self) -> Vec<ClusterStatus> {
         self.collected.clusters()
     }
 

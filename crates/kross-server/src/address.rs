@@ -72,6 +72,16 @@ impl fmt::Display for BindAddress {
 }
 
 impl BindAddress {
+    /// Whether only processes on this machine, or in this pod, can connect.
+    #[must_use]
+    pub fn is_local(self) -> bool {
+        match self {
+            Self::Disabled => true,
+            Self::AllInterfaces { .. } => false,
+            Self::At(address) => address.ip().to_canonical().is_loopback(),
+        }
+    }
+
     /// Starts to listen. Returns nothing if the pages are disabled. `pages` names them in the error.
     ///
     /// # Errors
@@ -118,6 +128,13 @@ mod tests {
             ("[::1]:80", BindAddress::At((Ipv6Addr::LOCALHOST, 80).into())),
         ] {
             assert_eq!(text.parse(), Ok(address), "{text}");
+        }
+        for (text, local) in
+            [("0", true), ("127.0.0.2:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true)]
+                .into_iter()
+                .chain([(":1", false), ("0.0.0.0:1", false), ("10.0.0.1:1", false), ("[::]:1", false)])
+        {
+            assert_eq!(text.parse::<BindAddress>().unwrap().is_local(), local, "{text}");
         }
         for text in ["8078", ":x", ":70000", "example.com:80"] {
             let error = text.parse::<BindAddress>().unwrap_err().to_string();

@@ -8,7 +8,10 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use kross_controller::ClusterView;
+use kross_controller::ClusterStatus;
+
+/// The path of the states of clusters. Who may get it also sees their names in the metrics.
+pub(crate) const CLUSTERS: &str = "/clusters";
 
 /// Reads and changes the log level.
 pub trait LogControl: Send + Sync {
@@ -28,8 +31,8 @@ pub fn admin_pages(log: Arc<dyn LogControl>) -> Router {
 }
 
 /// `GET /clusters`: every registered remote cluster with its connection state.
-pub fn cluster_pages(clusters: impl Fn() -> Vec<ClusterView> + Clone + Send + Sync + 'static) -> Router {
-    Router::new().route("/clusters", get(move || std::future::ready(json(&clusters()))))
+pub fn cluster_pages(clusters: impl Fn() -> Vec<ClusterStatus> + Clone + Send + Sync + 'static) -> Router {
+    Router::new().route(CLUSTERS, get(move || std::future::ready(json(&clusters()))))
 }
 
 fn json(value: &impl serde::Serialize) -> Response {

@@ -1,6 +1,7 @@
 //! Serves the controller's HTTP pages: probes, metrics, the log level and the state of remote clusters.
 //!
-//! Pages are a [`Router`](axum::Router); [`serve`] serves them on a [`Listener`] until it is stopped.
+//! Pages are a [`Router`](axum::Router); [`serve`] serves them on a [`Listener`] until it is stopped, within bounds that no
+//! client can exceed. [`AccessControl`] admits only the users that the API server allows to read them.
 //!
 //! ```
 //! use kross_server::BindAddress;
@@ -9,14 +10,19 @@
 //! # Ok::<(), kross_server::InvalidAddress>(())
 //! ```
 
+mod access;
 mod address;
 mod admin;
+mod certificate;
+mod connections;
 mod metrics;
 mod probes;
 mod serve;
 
+pub use access::{AccessControl, ReviewError};
 pub use address::{BindAddress, BindError, InvalidAddress, Listener};
 pub use admin::{LogControl, admin_pages, cluster_pages};
-pub use metrics::metrics_page;
+pub use certificate::{CertificateError, CertificateFiles, ServerCertificate};
+pub use metrics::{ClusterNames, metrics_page};
 pub use probes::probe_pages;
-pub use serve::serve;
+pub use serve::{ServeOptions, serve};

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use kross_controller::{Liveness, Readiness};
-use kross_server::{BindAddress, LogControl, admin_pages, metrics_page, probe_pages, serve};
+use kross_server::{
+    BindAddress, ClusterNames, LogControl, ServeOptions, admin_pages, metrics_page, probe_pages, serve,
+};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +16,7 @@ async fn start(pages: axum::Router) -> SocketAddr {
     let address: BindAddress = "127.0.0.1:0".parse().unwrap();
     let listener = address.listen("pages").await.unwrap().unwrap();
     let address = listener.address().unwrap();
-    tokio::spawn(serve(listener, pages, std::future::pending()));
+    tokio::spawn(serve(listener, pages, ServeOptions::default(), std::future::pending()));
     address
 }
 
@@ -53,7 +55,7 @@ async fn metrics_are_openmetrics_text() {
     let builds: Counter = Counter::default();
     registry.register("rgd_graph_build", "Graphs compiled", builds.clone());
     builds.inc();
-    let address = start(metrics_page(Arc::new(registry))).await;
+    let address = start(metrics_page(Arc::new(registry), ClusterNames::Hidden)).await;
     let (status, page) = request(address, "GET", "/metrics", "").await;
     assert_eq!(status, 200);
     assert!(page.contains("rgd_graph_build_total 1\n"), "{page}");

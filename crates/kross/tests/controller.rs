@@ -191,6 +191,82 @@ async fn install_crds(client: &kube::Client) {
     }
 }
 
+/// A token of a new ServiceAccount that may get these paths.
+async fn reader(client: &kube::Client, name: &str, paths: &[&str]) -> String {
+    let create = async |api: Api<DynamicObject>, object: serde_json::Value| {
+        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    };
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+    create(namespaced(client, "", "v1", "ServiceAccount"), account).await;
+    let (group, version) = ("rbac.authorization.k8s.io", "v1");
+    let api_version = format!("{group}/{version}");
+    let role = json!({"apiVersion": api_version, "kind": "ClusterRole", "metadata": {"name": name},
+        "rules": [{"nonResourceURLs": paths, "verbs": ["get"]}]});
+    create(api(client, group, version, "ClusterRole"), role).await;
+    let binding = json!({"apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": name}]});
+    create(api(client, group, version, "ClusterRoleBinding"), binding).await;
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
+    let path = format!("/api/v1/namespaces/default/serviceaccounts/{name}/token");
+    let request = http::Request::post(path).body(serde_json::to_vec(&request).unwrap()).unwrap();
+    let answer: serde_json::Value = client.request(request).await.unwrap();
+    answer["status"]["token"].as_str().unwrap().to_owned()
+}
+
+/// The answer to a request over TLS. The certificate is self-signed.
+async fn ask_secure(address: &str, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
+    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    config.accept_invalid_certs = true;
+    config.auth_info.token = token.map(|token| token.to_owned().into());
+    let client = kube::Client::try_from(config).unwrap();
+    let request =
+        http::Request::builder().method(method).uri(path).body(kube::client::Body::empty()).unwrap();
+    let answer = client.send(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect_bytes().await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secure_pages_are_for_users_whom_the_api_server_allows() {
+    let client = shared("hub").await.client().await.unwrap();
+    // It does not lead, and so does not compete with the controllers of other tests.
+    let election = ["--leader-elect", "--leader-election-namespace=nowhere"];
+    let process =
+        Process::start("hub", &[&election[..], &["--metrics-secure", "--admin-secure"]].concat()).await;
+    let scraper = reader(&client, "scraper", &["/metrics"]).await;
+    let operator = reader(&client, "operator", &["/metrics", "/clusters", "/loglevel"]).await;
+    let (metrics, admin) = (process.metrics.as_str(), process.admin.as_str());
+
+    assert_eq!(ask(&process.probes, "GET", "/healthz", "").0, 200, "the kubelet has no token");
+    let unauthorized = (401, "Unauthorized\n".to_owned());
+    for token in [None, Some("no token")] {
+        assert_eq!(ask_secure(metrics, "GET", "/metrics", token).await, unauthorized);
+        assert_eq!(ask_secure(admin, "GET", "/clusters", token).await, unauthorized);
+    }
+    wait::until("the operator to be allowed", || async {
+        match ask_secure(admin, "GET", "/clusters", Some(&operator)).await {
+            (200, page) if page.starts_with('[') => Ok(()),
+            answer => Err(format!("{answer:?}")),
+        }
+    })
+    .await;
+    wait::until("the scraper to be allowed", || async {
+        match ask_secure(metrics, "GET", "/metrics", Some(&scraper)).await {
+            (200, page) if page.ends_with("# EOF\n") => Ok(()),
+            answer => Err(format!("{answer:?}")),
+        }
+    })
+    .await;
+    let denied =
+        |user: &str| (403, format!("Authorization denied for user system:serviceaccount:default:{user}\n"));
+    assert_eq!(ask_secure(admin, "GET", "/clusters", Some(&scraper)).await, denied("scraper"));
+    assert_eq!(ask_secure(admin, "PUT", "/loglevel", Some(&operator)).await, denied("operator"));
+    assert_eq!(ask_secure(admin, "GET", "/loglevel", Some(&operator)).await.0, 200);
+}
+
 /// The lease duration.
 const LEASE: Duration = Duration::from_secs(12);
 

@@ -1,5 +1,4 @@
-//! The metrics of other clusters, read at each scrape. The first hundred clusters have series of their own; the others share
-//! one.
+//! The metrics of other clusters, read at each scrape. A hundred clusters have series of their own; the others share one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +11,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
+use super::cluster_series::{OTHERS, cluster_id, names_are_shown, with_own_series};
 use super::collector::RESULT;
 use super::register::Description;
-
-/// How many clusters have series of their own.
-const MAX_SERIES: usize = 100;
-/// The label of all others. It cannot be that of a Secret, which has a slash.
-const OTHERS: &str = "others";
 
 const STATES: &str = "kross_clusters";
 const STATES_HELP: &str = "Clusters in use, by state of the connection";
@@ -95,12 +90,16 @@ pub(super) fn descriptions() -> impl Iterator<Item = Description> {
     closed.into_iter().chain(open).map(|(name, kind, help, labels)| Description { name, kind, help, labels })
 }
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder, clusters: &ClusterRegistry) -> fmt::Result {
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder,
+    clusters: &ClusterRegistry,
+    hub_uid: &str,
+) -> fmt::Result {
     totals(encoder, &clusters.totals())?;
     audit(encoder, clusters.audit())?;
     let unexpected = encoder.encode_descriptor(UNEXPECTED, UNEXPECTED_HELP, None, MetricType::Counter)?;
     ConstCounter::new(unexpected_objects()).encode(unexpected)?;
-    views(encoder, &clusters.states())
+    views(encoder, &clusters.states(), hub_uid)
 }
 
 fn totals(encoder: &mut DescriptorEncoder, totals: &ClusterTotals) -> fmt::Result {
@@ -126,31 +125,39 @@ fn audit(encoder: &mut DescriptorEncoder, stats: AuditStats) -> fmt::Result {
     Ok(())
 }
 
-fn views(encoder: &mut DescriptorEncoder, views: &[ClusterView]) -> fmt::Result {
+fn views(encoder: &mut DescriptorEncoder, views: &[ClusterView], hub_uid: &str) -> fmt::Result {
     let mut family = encoder.encode_descriptor(STATES, STATES_HELP, None, MetricType::Gauge)?;
     for (state, word) in STATE_WORDS {
         let number = views.iter().filter(|view| view.state == state).count();
         family.encode_family(&[("state", word)])?.encode_gauge(&whole(number))?;
     }
+    let own = with_own_series(views);
+    let label = |secret: &str| match names_are_shown() {
+        true => secret.to_owned(),
+        false => cluster_id(hub_uid, secret),
+    };
+    let labels = own.keys().map(|secret| (*secret, label(secret))).collect();
     for PerCluster { name, help, read } in &PER_CLUSTER {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (cluster, number) in bounded(views, *read) {
+        for (cluster, number) in sums(views, &labels, *read) {
             family.encode_family(&[("cluster", cluster)])?.encode_gauge(&whole(number))?;
         }
     }
     Ok(())
 }
 
-/// A number for each of the first clusters, and the sum for the others.
-fn bounded(views: &[ClusterView], read: fn(&ClusterView) -> usize) -> BTreeMap<&str, usize> {
-    let mut numbers = BTreeMap::new();
+/// A number for each cluster with a label, and the sum for the others. Several keys of one Secret are one cluster.
+fn sums<'a>(
+    views: &[ClusterView],
+    labels: &'a BTreeMap<&str, String>,
+    read: fn(&ClusterView) -> usize,
+) -> BTreeMap<&'a str, usize> {
+    let mut sums = BTreeMap::new();
     for view in views {
-        // Several keys of one Secret share a series.
-        let known = numbers.contains_key(view.secret.as_str());
-        let cluster = if known || numbers.len() < MAX_SERIES { view.secret.as_str() } else { OTHERS };
-        *numbers.entry(cluster).or_default() += read(view);
+        let cluster = labels.get(view.secret.as_str()).map_or(OTHERS, String::as_str);
+        *sums.entry(cluster).or_default() += read(view);
     }
-    numbers
+    sums
 }
 
 fn whole(number: usize) -> i64 {
@@ -163,6 +170,7 @@ mod tests {
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
 
+    use super::super::cluster_series::{MAX_SERIES, with_cluster_names};
     use super::*;
 
     #[derive(Debug)]
@@ -171,8 +179,18 @@ mod tests {
     impl Collector for Shown {
         fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
             totals(&mut encoder, &self.0)?;
-            views(&mut encoder, &self.1)
+            views(&mut encoder, &self.1, HUB)
         }
+    }
+
+    const HUB: &str = "0d7e";
+
+    fn text(totals: ClusterTotals, views: Vec<ClusterView>) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Shown(totals, views)));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
     }
 
     #[test]
@@ -180,10 +198,7 @@ mod tests {
         let failures = [(FailureReason::Timeout, 2)].into();
         let totals = ClusterTotals { attempts: 3, failures, answered: 5, failed: 1, refused: 4 };
         let connected = ClusterView { state: ClusterState::Connected, ..view("shop/eu-kubeconfig", 7) };
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(Shown(totals, vec![connected, view("shop/us-kubeconfig", 0)])));
-        let mut text = String::new();
-        encode(&mut text, &registry).unwrap();
+        let text = with_cluster_names(|| text(totals, vec![connected, view("shop/us-kubeconfig", 0)]));
         for line in [
             "kross_cluster_connection_attempts_total 3",
             "kross_cluster_connection_failures_total{reason=\"Timeout\"} 2",
@@ -203,11 +218,29 @@ mod tests {
     }
 
     #[test]
-    fn clusters_beyond_the_hundredth_share_a_series() {
+    fn clusters_without_series_of_their_own_share_one() {
         let views: Vec<_> = (0..250).map(|number| view(&format!("shop/c{number:03}"), 2)).collect();
-        let numbers = bounded(&views, |view| view.in_flight);
-        assert_eq!(numbers.len(), MAX_SERIES + 1);
-        assert_eq!((numbers["shop/c099"], numbers[OTHERS]), (2, 300));
-        assert_eq!(bounded(&views[..100], |view| view.in_flight).len(), MAX_SERIES);
+        let lines = |views: &[ClusterView]| {
+            let text = text(ClusterTotals::default(), views.to_vec());
+            let ours = text.lines().filter(|line| line.starts_with("kross_cluster_requests_in_flight{"));
+            ours.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let shown = with_cluster_names(|| lines(&views));
+        assert_eq!(shown.len(), MAX_SERIES + 1);
+        for line in ["{cluster=\"shop/c099\"} 2", "{cluster=\"others\"} 300"] {
+            assert!(shown.iter().any(|shown| shown.ends_with(line)), "{line} is not in {shown:?}");
+        }
+        assert_eq!(lines(&views[..100]).len(), MAX_SERIES);
+    }
+
+    #[test]
+    fn names_of_secrets_are_not_shown_by_default() {
+        let hidden = text(ClusterTotals::default(), vec![view("shop/eu-kubeconfig", 7)]);
+        assert!(!hidden.contains("shop") && !hidden.contains("eu-kubeconfig"), "{hidden}");
+        let id = cluster_id(HUB, "shop/eu-kubeconfig");
+        assert!(
+            hidden.contains(&format!("kross_cluster_requests_in_flight{{cluster=\"{id}\"}} 7")),
+            "{hidden}"
+        );
     }
 }

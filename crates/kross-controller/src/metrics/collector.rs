@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{Caches, ClusterClient, ClusterRegistry, ClusterView, Events, Task, WorkQueue};
+use kross_cluster::{Caches, ClusterClient, ClusterRegistry, Events, Task, WorkQueue};
+use kross_value::Text;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
+use super::cluster_series::{ClusterStatus, cluster_id};
 use super::labels::Closed;
 use super::register::{Description, Register};
 use crate::graphs::Graphs;
@@ -22,6 +24,7 @@ pub(crate) struct Sources {
     pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,
     pub(crate) graphs: Arc<Graphs>,
+    pub(crate) hub_uid: Text,
 }
 
 /// The sources, once the controller runs. Clones share them.
@@ -34,8 +37,10 @@ impl Collected {
         let _ = self.0.set(sources);
     }
 
-    pub(super) fn clusters(&self) -> Vec<ClusterView> {
-        self.0.get().map(|sources| sources.clusters.states()).unwrap_or_default()
+    pub(super) fn clusters(&self) -> Vec<ClusterStatus> {
+        let Some(Sources { clusters, hub_uid, .. }) = self.0.get() else { return Vec::new() };
+        let views = clusters.states().into_iter();
+        views.map(|view| ClusterStatus { id: cluster_id(hub_uid, &view.secret), view }).collect()
     }
 }
 
@@ -159,6 +164,6 @@ impl Collector for Collected {
                 ConstCounter::new(number).encode(family.encode_family(&[(*label, value)])?)?;
             }
         }
-        super::cluster_metrics::encode(&mut encoder, &sources.clusters)
+        super::cluster_metrics::encode(&mut encoder, &sources.clusters, &sources.hub_uid)
     }
 }

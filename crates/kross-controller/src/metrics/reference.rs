@@ -17,6 +17,11 @@ have begin with `kross_`. Labels have the values listed here and no others, so t
 number of definitions or instances; kro's labels `gvr` and `name` are left out for that reason. Labels with the value `…` are
 the exception.
 
+The label `cluster` is the cluster's Secret, as `namespace/name`, if the reader may see it: on a loopback address, or with
+`--metrics-secure` for readers who may `get` the path `/clusters`. Other readers see an id such as `secret-1f0c9a4e77b2`, which
+`/clusters` shows as `id`. A hundred clusters have series of their own, all others share `others`: clusters that were connected
+come first, and no namespace has two before each has one. [Security](security.md#pages) describes who may read the page.
+
 | metric | type | labels | description |
 |---|---|---|---|
 ";

@@ -1,17 +1,14 @@
 //! Runs the controller and its HTTP pages as the flags say, until SIGTERM or SIGINT.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use kross_cluster::{Audit, ClientOptions, ClusterClient};
 use kross_controller::Controller;
-use kross_server::{BindAddress, LogControl, admin_pages, cluster_pages, metrics_page, probe_pages, serve};
+use kross_server::{LogControl, admin_pages, cluster_pages, metrics_page, probe_pages};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::output::{Outcome, Output};
 
@@ -21,9 +18,11 @@ mod duration;
 mod flags;
 mod logging;
 mod open_files;
+mod pages;
 mod syntax;
 
 use configuration::Configuration;
+use pages::Pages;
 use syntax::Parsed;
 
 /// How long writing the last audit records may take.
@@ -66,18 +65,8 @@ async fn serve_and_reconcile(
     log: Arc<dyn LogControl>,
     audit: Audit,
 ) -> anyhow::Result<()> {
-    let Configuration {
-        cluster,
-        probes,
-        metrics,
-        admin,
-        admin_given,
-        encoder: _,
-        level: _,
-        color: _,
-        audit: _,
-        controller,
-    } = configuration;
+    let Configuration { cluster, pages: flags, encoder: _, level: _, color: _, audit: _, controller } =
+        configuration;
     let mut settings = controller;
     settings.clusters.audit = audit;
     // Install the handlers before anything starts, so that an early signal stops it as well.
@@ -86,16 +75,27 @@ async fn serve_and_reconcile(
     let options = ClientOptions::for_version(&settings.kro_version);
     let client = ClusterClient::local(&cluster, options.clone()).await?;
     // A client of its own for the Lease: a renewal must not queue behind other requests.
-    let lease_client = ClusterClient::local(&cluster, options).await?;
+    let lease_client = ClusterClient::local(&cluster, options.clone()).await?;
+
+    let security = match flags.is_secure() {
+        // A reconcile must not queue behind the reviews of readers either.
+        true => Some(flags.security(ClusterClient::local(&cluster, options).await?)?),
+        false => None,
+    };
+    let (metrics_security, admin_security) = (
+        security.as_ref().filter(|_| flags.metrics_secure),
+        security.as_ref().filter(|_| flags.admin_secure),
+    );
 
     let mut registry = Registry::default();
     let controller = Controller::new(client, lease_client, settings, &mut registry);
     let mut pages = Pages::default();
     let probe_router = probe_pages(controller.readiness(), controller.liveness());
-    pages.open(probes, true, "probes", probe_router).await?;
-    pages.open(metrics, true, "metrics", metrics_page(Arc::new(registry))).await?;
+    pages.open(flags.probes, true, "probes", probe_router, None).await?;
+    let metrics_router = metrics_page(Arc::new(registry), flags.cluster_names(security.as_ref()));
+    pages.open(flags.metrics, true, "metrics", metrics_router, metrics_security).await?;
     let admin_router = admin_pages(log).merge(cluster_pages(controller.clusters()));
-    pages.open(admin, admin_given, "admin pages", admin_router).await?;
+    pages.open(flags.admin, flags.admin_given, "admin pages", admin_router, admin_security).await?;
 
     let (pages, mut lost_pages) = (&mut pages, None);
     let ended = controller
@@ -111,79 +111,4 @@ async fn serve_and_reconcile(
     ended?;
     // Nobody could tell any more whether the controller works.
     lost_pages.map_or(Ok(()), |error| Err(error.context("the pages are not served any more")))
-}
-
-/// The HTTP pages, served until they are closed.
-struct Pages {
-    stop: watch::Sender<bool>,
-    servers: JoinSet<anyhow::Result<()>>,
-}
-
-impl Default for Pages {
-    fn default() -> Self {
-        Self { stop: watch::channel(false).0, servers: JoinSet::new() }
-    }
-}
-
-impl Pages {
-    /// Serves pages. If they are not required, an address that is in use is a warning.
-    async fn open(
-        &mut self,
-        address: BindAddress,
-        required: bool,
-        name: &'static str,
-        pages: axum::Router,
-    ) -> anyhow::Result<()> {
-        let listener = match address.listen(name).await {
-            Err(error) if !required => {
-                tracing::warn!(%address, pages = name, error = %anyhow::Error::from(error).root_cause(), advice = "set --admin-bind-address", "cannot serve pages");
-                return Ok(());
-            }
-            listener => listener?,
-        };
-        let Some(listener) = listener else { return Ok(()) };
-        let address: Option<SocketAddr> = listener.address().ok();
-        if let Some(address) = address {
-            tracing::info!(%address, pages = name, "serving pages");
-        }
-        let mut stop = self.stop.subscribe();
-        self.servers.spawn(async move {
-            // A dropped sender means stop as well.
-            let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-            serve(listener, pages, stopped).await.with_context(|| format!("cannot serve {name}"))
-        });
-        Ok(())
-    }
-
-    /// Returns why pages are not served any more, if that happens.
-    async fn ended(&mut self) -> anyhow::Error {
-        match self.servers.join_next().await {
-            // All pages are disabled.
-            None => std::future::pending().await,
-            Some(Err(error)) => error.into(),
-            Some(Ok(Err(error))) => error,
-            Some(Ok(Ok(()))) => anyhow::anyhow!("the server has ended"),
-        }
-    }
-
-    fn close(&self) {
-        self.stop.send_replace(true);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn an_address_in_use_is_an_error_only_if_it_was_given() {
-        let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = BindAddress::At(taken.local_addr().unwrap());
-        let open = async |required| {
-            Pages::default().open(address, required, "admin pages", axum::Router::new()).await
-        };
-        assert!(open(false).await.is_ok());
-        let error = open(true).await.unwrap_err().to_string();
-        assert_eq!(error, format!("cannot listen on `{address}` for admin pages"));
-    }
 }

@@ -14,6 +14,7 @@ use super::credentials::AuditFlags;
 use super::duration::GoDuration;
 use super::flags::FLAGS;
 use super::logging::{Encoder, Level};
+use super::pages::PageFlags;
 use super::syntax::{Value, boolean};
 
 const LEASE: &str = "controller.kro.run";
@@ -25,11 +26,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct Configuration {
     pub(super) cluster: LocalCluster,
-    pub(super) probes: BindAddress,
-    pub(super) metrics: BindAddress,
-    pub(super) admin: BindAddress,
-    /// Whether the address of the admin pages was given, and is not the default.
-    pub(super) admin_given: bool,
+    pub(super) pages: PageFlags,
     pub(super) encoder: Encoder,
     pub(super) level: Level,
     pub(super) color: bool,
@@ -59,7 +56,6 @@ impl Configuration {
     pub(super) fn from_flags(flags: Vec<(&'static str, Value)>) -> anyhow::Result<Self> {
         let given = |name: &str| flags.iter().any(|(flag, _)| *flag == name);
         let json = !given("zap-encoder") && given("zap-devel");
-        let admin_given = given("admin-bind-address");
         let values = FlagValues::new(flags);
         let encoder = match values.text("zap-encoder") {
             "" if json && !values.boolean("zap-devel") => Encoder::Json,
@@ -74,10 +70,7 @@ impl Configuration {
                 kubeconfig: path("kubeconfig").map(PathBuf::from),
                 context: path("context").map(str::to_owned),
             },
-            probes: values.address("health-probe-bind-address")?,
-            metrics: values.address("metrics-bind-address")?,
-            admin: values.address("admin-bind-address")?,
-            admin_given,
+            pages: values.pages()?,
             encoder,
             level,
             color: values.boolean("zap-color"),
@@ -226,6 +219,10 @@ impl FlagValues {
         given.filter_map(|(_, value)| if let Value::Text(text) = value { Some(text.as_str()) } else { None })
     }
 
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.given.iter().any(|(flag, _)| *flag == name)
+    }
+
     pub(super) fn boolean(&self, name: &str) -> bool {
         matches!(self.effective.get(name), Some(Value::Bool(true)))
     }
@@ -250,7 +247,7 @@ impl FlagValues {
         }
     }
 
-    fn address(&self, name: &'static str) -> anyhow::Result<BindAddress> {
+    pub(super) fn address(&self, name: &'static str) -> anyhow::Result<BindAddress> {
         self.text(name).parse().with_context(|| format!("invalid value of `--{name}`"))
     }
 }
@@ -309,10 +306,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_kro_unless_they_would_throttle() {
         let configuration = configuration("").unwrap();
-        assert_eq!(configuration.probes, BindAddress::AllInterfaces { port: 8079 });
-        assert_eq!(configuration.metrics, BindAddress::AllInterfaces { port: 8078 });
         assert_eq!(configuration.encoder, Encoder::Text);
-        assert!(!configuration.admin_given);
         let settings = configuration.controller;
         assert_eq!(settings.max_revisions, Some(5));
         assert_eq!(settings.max_collection_size, 1000);

@@ -18,11 +18,16 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 63] = [
+pub(super) const FLAGS: [Flag; 68] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
         "Address of the admin pages `/loglevel` and `/clusters`; `0` disables them",
+    ),
+    flag(
+        "admin-secure",
+        FlagDefault::Bool(false),
+        "Serve the admin pages over TLS, to users who may `get` or `put` their path; required on addresses that other hosts reach",
     ),
     flag(
         "allow-crd-deletion",
@@ -209,6 +214,26 @@ pub(super) const FLAGS: [Flag; 63] = [
         "Interval between attempts to acquire or renew the Lease",
     ),
     flag("metrics-bind-address", FlagDefault::Text(":8078"), "Address of `/metrics`; `0` disables it"),
+    flag(
+        "metrics-cert-key",
+        FlagDefault::Text("tls.key"),
+        "Name of the file with the private key in `--metrics-cert-path`",
+    ),
+    flag(
+        "metrics-cert-name",
+        FlagDefault::Text("tls.crt"),
+        "Name of the file with the certificate in `--metrics-cert-path`",
+    ),
+    flag(
+        "metrics-cert-path",
+        FlagDefault::Text(""),
+        "Directory with the certificate of secure metrics and admin pages, which is reloaded when it changes (default: a self-signed certificate)",
+    ),
+    flag(
+        "metrics-secure",
+        FlagDefault::Bool(false),
+        "Serve the metrics over TLS, to users who may `get` the path `/metrics`",
+    ),
     flag("min-poll-interval", seconds(10), "Minimum `pollConfig.interval` in a definition"),
     flag(
         "no-cross-namespace",
