@@ -536,3 +536,38 @@ proptest! {
         prop_assert!(!shown.contains(CANARY), "{}", shown);
     }
 }
+
+/// Runs itself in a process whose environment names proxies, which tests of one process cannot.
+#[tokio::test]
+async fn ignores_the_proxies_of_the_environment() {
+    const SERVER: &str = "KROSS_TEST_SERVER";
+    let text = |server: &str| with_cluster(&secure(server));
+    if let Ok(server) = std::env::var(SERVER) {
+        let accepted = accept(text(&server).as_bytes(), "kro-system", &KubeconfigPolicy::default()).unwrap();
+        let (endpoint, credential) = accepted.prepare().await.unwrap();
+        let (id, options) = (crate::ClusterId::local(), crate::ClientOptions::default());
+        let client = crate::ClusterClient::new(id, &endpoint, credential, options).unwrap();
+        client.kind("", Some("v1"), "ConfigMap").await.unwrap_err();
+        return;
+    }
+    let [server, proxy] = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [server_url, proxy_url] = [("https", &server), ("http", &proxy)]
+        .map(|(scheme, listener)| format!("{scheme}://{}", listener.local_addr().unwrap()));
+    let mut itself = std::process::Command::new(std::env::current_exe().unwrap());
+    itself.args(["--exact", "kubeconfig::tests::ignores_the_proxies_of_the_environment"]);
+    for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
+        itself.env(name, &proxy_url).env(name.to_lowercase(), &proxy_url);
+    }
+    itself.env(SERVER, server_url).env_remove("NO_PROXY").env_remove("no_proxy");
+    // It does not shake hands, so each attempt fails at once.
+    let accepting = std::thread::spawn(move || server.accept().map(drop));
+    let output = itself.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    proxy.set_nonblocking(true).unwrap();
+    assert!(proxy.accept().is_err(), "the proxy was connected to");
+    assert!(
+        accepting.is_finished() && accepting.join().unwrap().is_ok(),
+        "the server was connected to directly"
+    );
+}

@@ -416,3 +416,42 @@ resources:
     assert_eq!(object.label(labels::INSTANCE_NAMESPACE), None);
     assert_eq!(object.namespace(), None);
 }
+
+/// Whoever controls a cluster chooses the values in its objects.
+#[test]
+fn an_expression_in_a_value_of_a_cluster_is_data_wherever_it_is_copied() {
+    let definition = r"
+schema:
+  apiVersion: v1
+  kind: App
+  spec:
+    password: string
+  status:
+    copied: ${source.data.text}
+resources:
+- id: source
+  template:
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: source}
+- id: copy
+  template:
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: copy}
+    data: {text: '${source.data.text}', longer: 'from ${source.data.text}'}
+";
+    let injected = "${schema.spec.password} {{ .Values.password }}";
+    let mut world = World::of(definition, "{password: hunter2}");
+    world.settle();
+    let mut source = world.observed.objects[&local("ConfigMap", "shop", "source")].value.clone();
+    let data = Value::object([("text", Value::from(injected))]);
+    source.as_object_mut().unwrap().insert("data", data);
+    world.store(&local("ConfigMap", "shop", "source"), source);
+    let plan = world.settle();
+    let copy = &world.observed.objects[&local("ConfigMap", "shop", "copy")].value;
+    assert_eq!(copy.at(&["data", "text"]), Some(&Value::from(injected)));
+    assert_eq!(copy.at(&["data", "longer"]), Some(&Value::from(format!("from {injected}"))));
+    assert_eq!(plan.status.get("copied"), Some(&Value::from(injected)));
+    assert!(!format!("{copy} {}", plan.status).contains("hunter2"));
+}
