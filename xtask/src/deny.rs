@@ -10,7 +10,15 @@ use crate::process::run_command;
 
 const VERSION: &str = "0.20.2";
 
-pub(crate) fn run() -> anyhow::Result<()> {
+/// Check licences, bans, sources and (if the network allows) advisories of dependencies
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Fail if the advisory database cannot be fetched; for releases
+    #[arg(long)]
+    require_advisories: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let tool = installed()?;
     run_command(Command::new(&tool).args([
         "--workspace",
@@ -31,7 +39,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
         .status()
         .context("cannot start cargo-deny")?;
     if !fetched.success() {
-        eprintln!("cannot fetch the advisory database: advisories are not checked");
+        if arguments.require_advisories {
+            bail!("cannot fetch the advisory database, so advisories are unknown");
+        }
+        // Loud, because a gate without it is green all the same.
+        let rule = "!".repeat(72);
+        eprintln!(
+            "{rule}\nwarning: ADVISORIES ARE NOT CHECKED: cannot fetch the advisory database.\nRun `cargo xtask deny --require-advisories` with access to github.com before a release.\n{rule}"
+        );
         return Ok(());
     }
     run_command(Command::new(&tool).args(["--workspace", "check", "--disable-fetch", "advisories"]))

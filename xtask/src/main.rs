@@ -27,7 +27,7 @@ enum Task {
     /// Run benchmarks, next to kro and cel-go where there is something to compare
     Bench(bench::Arguments),
     /// Check licences, bans, sources and (if the network allows) advisories of dependencies
-    Deny,
+    Deny(deny::Arguments),
     /// Write the files that are generated from the code, or check that they are up to date
     Generate(generate::Arguments),
     /// Set up what the tests need and run all tests; retries failed tests once and reports flaky ones
@@ -38,7 +38,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Assets(arguments) => assets::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
-        Task::Deny => deny::run(),
+        Task::Deny(arguments) => deny::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
     }
