@@ -107,6 +107,8 @@ pub enum Fault {
     },
     /// The cost budget is exhausted.
     BudgetExceeded,
+    /// More memory was allocated than the budget allows.
+    OutOfMemory,
     /// The caller cancelled the evaluation.
     Cancelled,
 }
@@ -188,6 +190,7 @@ impl fmt::Display for Fault {
             Self::InvalidArgument(reason) => f.write_str(reason),
             Self::WrongType { expected, found } => write!(f, "expected {expected}, found {found}"),
             Self::BudgetExceeded => f.write_str("the expression exceeds its cost budget"),
+            Self::OutOfMemory => f.write_str("the expression allocates too much memory"),
             Self::Cancelled => f.write_str("the evaluation was cancelled"),
         }
     }

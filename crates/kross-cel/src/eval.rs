@@ -9,7 +9,7 @@ mod machine;
 mod node;
 mod shape;
 
-pub use budget::Budget;
+pub use budget::{Budget, Cancellation};
 
 use kross_value::Text;
 
@@ -86,5 +86,5 @@ impl Program {
 
 /// Whether an error ends the whole evaluation; `&&`, `||` and macros absorb all other errors.
 fn is_fatal(fault: &Fault) -> bool {
-    matches!(fault, Fault::BudgetExceeded | Fault::Cancelled)
+    matches!(fault, Fault::BudgetExceeded | Fault::OutOfMemory | Fault::Cancelled)
 }

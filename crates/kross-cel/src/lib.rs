@@ -37,5 +37,5 @@ mod span;
 
 pub use checked::Checked;
 pub use env::Env;
-pub use eval::{Budget, Program};
+pub use eval::{Budget, Cancellation, Program};
 pub use span::Span;

@@ -62,15 +62,35 @@ pub fn standard() -> impl Iterator<Item = &'static Library> {
     STANDARD.iter().chain(EXTENSIONS.iter().copied())
 }
 
+/// The memory that an element of a list takes, in bytes.
+pub(crate) const ELEMENT: usize = size_of::<Value>();
+
 /// The context of a function call: its cost budget.
 pub struct Call<'a> {
     budget: &'a mut u64,
+    memory: Option<&'a mut u64>,
 }
 
 impl<'a> Call<'a> {
     /// A call that spends from `budget`.
     pub fn new(budget: &'a mut u64) -> Self {
-        Self { budget }
+        Self { budget, memory: None }
+    }
+
+    /// A call that spends from `budget`, and may allocate `memory` bytes.
+    pub(crate) fn limited(budget: &'a mut u64, memory: &'a mut u64) -> Self {
+        Self { budget, memory: Some(memory) }
+    }
+
+    /// Counts memory that the result takes, in bytes.
+    ///
+    /// # Errors
+    /// If the memory is exhausted.
+    #[inline]
+    pub fn allocate(&mut self, bytes: usize) -> Result<(), Fault> {
+        let Some(memory) = &mut self.memory else { return Ok(()) };
+        **memory = memory.checked_sub(bytes as u64).ok_or(Fault::OutOfMemory)?;
+        Ok(())
     }
 
     /// Charges for work that grows with the input: one unit per element, or per ten bytes.

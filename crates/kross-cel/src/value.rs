@@ -21,6 +21,7 @@ mod timestamp;
 mod view;
 
 pub use data::to_data;
+pub(crate) use data::to_data_within;
 pub(crate) use equality::numeric_as_int;
 pub use list::ListIter;
 pub use map::MapIter;

@@ -9,7 +9,7 @@ use kross_cel::error::{EvalError, Fault};
 use kross_cel::syntax::{Limits, parse};
 use kross_cel::types::{ObjectType, Type, TypeId, TypeProvider};
 use kross_cel::value::{Value, to_data};
-use kross_cel::{Budget, Env, Program};
+use kross_cel::{Budget, Cancellation, Env, Program};
 use kross_value::{Text, Value as Data};
 
 const SCHEMA: &str = r#"{
@@ -236,10 +236,36 @@ fn an_evaluation_ends_when_its_budget_is_exhausted() {
 fn an_evaluation_ends_when_it_is_cancelled() {
     let program = program("lists.range(1000).all(x, x >= 0) || true", Type::Dyn);
     let flag = Arc::new(AtomicBool::new(false));
-    let mut budget = Budget::default().cancelled_by(flag.clone());
+    let is_set = Arc::clone(&flag);
+    let cancellation = Cancellation::new(move || is_set.load(std::sync::atomic::Ordering::Relaxed));
+    let mut budget = Budget::default().cancelled_by(cancellation);
     assert!(run(&program, &Value::Null, &mut budget).is_ok());
     flag.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(run(&program, &Value::Null, &mut budget).unwrap_err().fault, Fault::Cancelled);
+}
+
+#[test]
+fn an_evaluation_ends_when_it_allocates_too_much_memory() {
+    for text in [
+        "lists.range(100000).map(x, random.seededString(4000, string(x)))",
+        "lists.range(5000).map(x, lists.range(5000).map(y, y))",
+        "lists.range(5000).map(x, [0].map(y, random.seededString(100000, string(x))).join('b').lowerAscii())",
+        "lists.range(2000).map(x, 'a' + random.seededString(1000000, string(x)))",
+    ] {
+        let mut budget = Budget::new(10_000_000_000);
+        let fault = run(&program(text, Type::Dyn), &Value::Null, &mut budget).err().map(|error| error.fault);
+        assert_eq!(fault, Some(Fault::OutOfMemory), "{text}");
+    }
+    // Small values written a million times.
+    let shared = (0..18)
+        .fold("v0".to_owned(), |body, level| format!("cel.bind(v{level}, [v{0}, v{0}], {body})", level + 1));
+    let text = format!("cel.bind(v18, dyn([3]), {shared})");
+    let value = evaluate(&text).unwrap();
+    let mut budget = Budget::new(10_000_000);
+    for _ in 0..4 {
+        budget.to_data(&value).unwrap();
+    }
+    assert!((0..10).any(|_| budget.to_data(&value).is_err()), "{} units are left", budget.left());
 }
 
 #[test]

@@ -153,7 +153,11 @@ impl Expression {
         if self.bytes_as_base64 {
             value = encode_bytes(&value);
         }
-        match to_data(&value).map_err(|fault| self.whole(fault))? {
+        let data = match scope.budget() {
+            Some(budget) => budget.borrow_mut().to_data(&value),
+            None => to_data(&value),
+        };
+        match data.map_err(|fault| self.whole(fault))? {
             Some(data) => Ok(Outcome::Value(data)),
             None => Ok(Outcome::Omitted),
         }

@@ -112,6 +112,11 @@ impl<'run> Machine<'run> {
     }
 
     #[inline]
+    fn allocate(&mut self, bytes: usize, span: Span) -> Outcome<()> {
+        self.budget.allocate(bytes).map_err(at(span))
+    }
+
+    #[inline]
     fn local(&self, number: u32) -> &Value {
         self.locals.get(number as usize).unwrap_or(&Value::Null)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kross_value::Text;
 
 use crate::error::Fault;
-use crate::library::Call;
+use crate::library::{Call, ELEMENT};
 use crate::value::{Duration, Value};
 
 /// The largest string in bytes, or list in elements times eight, that a function returns.
@@ -110,6 +110,7 @@ pub(in crate::library) fn items(
     match arguments.get(at) {
         Some(Value::List(list)) => {
             call.charge(list.len() + 1)?;
+            call.allocate(list.len() * ELEMENT)?;
             Ok(list.iter().collect())
         }
         other => Err(wrong("list", other)),
@@ -125,6 +126,7 @@ pub(in crate::library) fn entries(
     match arguments.get(at) {
         Some(Value::Map(map)) => {
             call.charge(map.len() + 1)?;
+            call.allocate(2 * map.len() * ELEMENT)?;
             Ok(map.iter().collect())
         }
         other => Err(wrong("map", other)),
@@ -152,6 +154,12 @@ pub(in crate::library) fn grow(call: &mut Call<'_>, function: &str, length: usiz
             "{function}: the result has {length} bytes, which is larger than the limit of {MAX_OUTPUT}"
         )));
     }
+    write_bytes(call, length)
+}
+
+/// Charges for reading `length` bytes, and for a result of as many.
+pub(in crate::library) fn write_bytes(call: &mut Call<'_>, length: usize) -> Result<(), Fault> {
+    call.allocate(length)?;
     charge_bytes(call, length)
 }
 

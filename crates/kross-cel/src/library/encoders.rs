@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::arguments::{bytes, charge_bytes, functions, grow, text};
+use super::arguments::{bytes, functions, grow, text, write_bytes};
 use super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
@@ -46,7 +46,7 @@ pub(in crate::library) fn decode_base64(text: &str) -> Option<Vec<u8>> {
 
 fn decode(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
-    charge_bytes(call, text.len())?;
+    write_bytes(call, text.len())?;
     decode_base64(text)
         .map(|bytes| Value::Bytes(bytes.into()))
         .ok_or_else(|| Fault::invalid("base64.decode: invalid base64"))

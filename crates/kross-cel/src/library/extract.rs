@@ -30,7 +30,7 @@ pub static LIBRARY: Library = Library {
 fn single_group(call: &mut Call<'_>, arguments: &[Value]) -> Result<Arc<Regex>, Fault> {
     let (subject, pattern) = (text(arguments, 0)?, text(arguments, 1)?);
     charge_search(call, subject, pattern)?;
-    let regex = compile(call, pattern)?;
+    let regex = compile(call, subject, pattern)?;
     if regex.captures_len() > 2 {
         return Err(Fault::invalid("the regular expression has more than one capturing group"));
     }
@@ -72,7 +72,7 @@ fn replace(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
         return any(arguments, 0).cloned();
     }
     charge_search(call, subject, pattern)?;
-    let regex = compile(call, pattern)?;
+    let regex = compile(call, subject, pattern)?;
     let mut out = String::with_capacity(subject.len());
     let mut copied = 0;
     for captures in regex.captures_iter(subject).take(usize::try_from(limit).unwrap_or(usize::MAX)) {

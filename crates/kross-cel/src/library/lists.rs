@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::arguments::{MAX_OUTPUT, functions, int, items};
 use super::sets::has;
-use super::{Call, Library};
+use super::{Call, ELEMENT, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
@@ -89,7 +89,9 @@ fn range(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
             "lists.range: the size must be between 0 and {MAX_RANGE}, got {size}"
         )));
     }
-    call.charge(usize::try_from(size).unwrap_or(usize::MAX))?;
+    let length = usize::try_from(size).unwrap_or(usize::MAX);
+    call.charge(length)?;
+    call.allocate(length.saturating_mul(ELEMENT))?;
     Ok(Value::list((0..size).map(Value::Int).collect()))
 }
 

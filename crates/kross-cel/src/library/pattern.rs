@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use kross_value::Text;
 use regex::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::Call;
 use crate::error::{Fault, sized};
@@ -16,6 +18,18 @@ use crate::error::{Fault, sized};
 /// The number of compiled patterns that a thread caches, because expressions use the same ones repeatedly. The cache is
 /// cleared when it is full.
 const CACHE_SIZE: usize = 64;
+/// The number of states that the patterns in the cache of a thread may have together.
+const CACHED_STATES: usize = 100_000;
+/// What it costs to compile a pattern, however simple it is.
+const COMPILATION: usize = 2_000;
+/// What each state of a pattern adds to that. Together this is about ten nanoseconds for each unit.
+const STATE: usize = 10;
+/// How many states the classes of Unicode have, such as `\pL`: the largest ones.
+const UNICODE_CLASS: usize = 3_000;
+/// Characters are searched for in patterns with more states than this in more than constant time, in the worst case.
+const SMALL: usize = 256;
+/// How deeply groups may be nested.
+const MAX_DEPTH: u32 = 100;
 /// The largest compiled pattern, in bytes.
 const MAX_COMPILED_SIZE: usize = 1 << 20;
 /// The longest pattern, in bytes.
@@ -24,41 +38,65 @@ const MAX_LENGTH: usize = 16 << 10;
 const MAX_REPEAT: u32 = 1_000;
 
 thread_local! {
-    static COMPILED: RefCell<HashMap<Text, Arc<Regex>>> = RefCell::default();
+    static COMPILED: RefCell<Compiled> = RefCell::default();
 }
 
-/// Compiles a pattern in Go's syntax, or returns it from the thread's cache.
+/// The patterns that a thread has compiled, with the number of their states.
+#[derive(Default)]
+struct Compiled {
+    patterns: HashMap<Text, (Arc<Regex>, usize)>,
+    states: usize,
+}
+
+impl Compiled {
+    fn insert(&mut self, pattern: &Text, regex: &Arc<Regex>, states: usize) {
+        if self.patterns.len() >= CACHE_SIZE || self.states + states > CACHED_STATES {
+            *self = Self::default();
+        }
+        self.states += states;
+        self.patterns.insert(pattern.clone(), (Arc::clone(regex), states));
+    }
+}
+
+/// Compiles a pattern in Go's syntax to search a text with it, or returns it from the thread's cache. A pattern with few
+/// characters can be expensive: `\pL{100}` has more than a hundred thousand states.
 ///
 /// # Errors
 /// If the pattern is invalid or too large, or the budget is exhausted.
-pub fn compile(call: &mut Call<'_>, pattern: &Text) -> Result<Arc<Regex>, Fault> {
-    if let Some(known) = COMPILED.with_borrow(|known| known.get(pattern).cloned()) {
-        return Ok(known);
-    }
-    call.charge(pattern.len())?;
-    // Share the regex instead of cloning it: a clone loses the caches that matching has filled.
-    let compiled = Arc::new(build(pattern)?);
-    COMPILED.with_borrow_mut(|known| {
-        if known.len() >= CACHE_SIZE {
-            known.clear();
+pub fn compile(call: &mut Call<'_>, subject: &str, pattern: &Text) -> Result<Arc<Regex>, Fault> {
+    let known = COMPILED.with_borrow(|known| known.patterns.get(pattern).cloned());
+    let (regex, states) = match known {
+        Some(known) => known,
+        None => {
+            let (regex, states) = build(call, pattern)?;
+            // Share the regex instead of cloning it: a clone loses the caches that matching has filled.
+            let regex = Arc::new(regex);
+            COMPILED.with_borrow_mut(|known| known.insert(pattern, &regex, states));
+            (regex, states)
         }
-        known.insert(pattern.clone(), compiled.clone());
-    });
-    Ok(compiled)
+    };
+    call.charge((subject.len() / 10).saturating_mul(states / SMALL))?;
+    Ok(regex)
 }
 
-/// Compiles a pattern in Go's syntax, without the cache.
-fn build(pattern: &str) -> Result<Regex, Fault> {
+/// Compiles a pattern in Go's syntax, without the cache. Returns how many states it has as well.
+fn build(call: &mut Call<'_>, pattern: &str) -> Result<(Regex, usize), Fault> {
     if pattern.len() > MAX_LENGTH {
         return Err(Fault::invalid(format!("the regular expression is longer than {MAX_LENGTH} bytes")));
     }
     let invalid = |reason: &str| {
         Fault::invalid(format!("{} is not a valid regular expression: {reason}", sized(pattern)))
     };
-    RegexBuilder::new(&translate(pattern).map_err(|reason| invalid(&reason))?)
+    let translated = translate(pattern).map_err(|reason| invalid(&reason))?;
+    charge_parsing(call, &translated)?;
+    // Mistakes are reported by the compilation below.
+    let parsed = ParserBuilder::new().nest_limit(MAX_DEPTH).build().parse(&translated);
+    let states = parsed.map_or(0, |parsed| states(&parsed));
+    call.charge(states.saturating_mul(STATE).saturating_add(COMPILATION))?;
+    let regex = RegexBuilder::new(&translated)
         .size_limit(MAX_COMPILED_SIZE)
         .dfa_size_limit(MAX_COMPILED_SIZE)
-        .nest_limit(100)
+        .nest_limit(MAX_DEPTH)
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => invalid("it is too large"),
@@ -66,7 +104,34 @@ fn build(pattern: &str) -> Result<Regex, Fault> {
             other => invalid(
                 other.to_string().lines().last().unwrap_or_default().trim().trim_start_matches("error: "),
             ),
-        })
+        })?;
+    Ok((regex, states))
+}
+
+/// Charges for parsing a pattern: classes of Unicode are expanded, and several times so where case is ignored.
+fn charge_parsing(call: &mut Call<'_>, pattern: &str) -> Result<(), Fault> {
+    let classes = pattern.matches("\\p").count() + pattern.matches("\\P").count();
+    let times = if pattern.contains("(?") { 4 } else { 1 };
+    call.charge(pattern.len() * 20 + classes * UNICODE_CLASS * times)
+}
+
+/// About how many states a pattern has, and so how long it takes to compile.
+fn states(pattern: &Hir) -> usize {
+    match pattern.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        // A range of characters is up to four ranges of bytes, or more.
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len() * 4,
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        HirKind::Repetition(repeated) => {
+            let times = repeated.max.unwrap_or(repeated.min.saturating_add(1)).max(1);
+            states(&repeated.sub).saturating_mul(times as usize)
+        }
+        HirKind::Capture(group) => states(&group.sub).saturating_add(2),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().fold(1, |sum: usize, part| sum.saturating_add(states(part)))
+        }
+    }
 }
 
 /// Translates Go's syntax to that of the `regex` crate.
@@ -241,8 +306,12 @@ fn named(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
 mod tests {
     use super::*;
 
+    fn unlimited(pattern: &str) -> Result<Regex, Fault> {
+        build(&mut Call::new(&mut u64::MAX.clone()), pattern).map(|(regex, _)| regex)
+    }
+
     fn found(pattern: &str, text: &str) -> Vec<String> {
-        build(pattern).unwrap().find_iter(text).map(|found| found.as_str().to_owned()).collect()
+        unlimited(pattern).unwrap().find_iter(text).map(|found| found.as_str().to_owned()).collect()
     }
 
     #[test]
@@ -277,19 +346,63 @@ mod tests {
             "(", "a**", "a+*", "a{1001}", "[a", r"\", r"\8", "(?x)a", "(?<", "*a", r"\<a", r"a{2}{3}", r"\Z",
             "[b-a]",
         ] {
-            assert!(build(pattern).is_err(), "{pattern}");
+            assert!(unlimited(pattern).is_err(), "{pattern}");
         }
-        assert!(build(&"a".repeat(20_000)).is_err());
-        assert!(build(&"(".repeat(2_000)).is_err());
-        assert!(build("((a{500}){500}){500}").unwrap_err().to_string().contains("too large"));
+        assert!(unlimited(&"a".repeat(20_000)).is_err());
+        assert!(unlimited(&"(".repeat(2_000)).is_err());
+        assert!(unlimited("((a{500}){500}){500}").unwrap_err().to_string().contains("too large"));
     }
 
     #[test]
     fn a_thread_caches_a_limited_number_of_patterns() {
-        let mut budget = 100_000;
+        let mut budget = 10_000_000;
         for n in 0..1_000 {
-            compile(&mut Call::new(&mut budget), &format!("a{n}").into()).unwrap();
+            compile(&mut Call::new(&mut budget), "", &format!("a{n}").into()).unwrap();
         }
-        assert!(COMPILED.with_borrow(HashMap::len) <= CACHE_SIZE);
+        assert!(COMPILED.with_borrow(|known| known.patterns.len()) <= CACHE_SIZE);
+        for n in 0..100 {
+            let mut budget = 10_000_000;
+            compile(&mut Call::new(&mut budget), "", &format!(r"\pL{{10}}{n}").into()).unwrap();
+            let states = COMPILED.with_borrow(|known| known.states);
+            assert!(states <= CACHED_STATES, "{states}");
+        }
+    }
+
+    #[test]
+    fn compiling_a_pattern_costs_what_it_takes() {
+        let cost = |pattern: &str| {
+            let mut budget = u64::MAX;
+            build(&mut Call::new(&mut budget), pattern).unwrap();
+            u64::MAX - budget
+        };
+        assert!(
+            cost("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$") < 10_000,
+            "{}",
+            cost("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+        );
+        assert!(cost(r"\pL{20}") > 300_000, "{}", cost(r"\pL{20}"));
+        assert!(cost("(a{100}){100}") > 90_000, "{}", cost("(a{100}){100}"));
+        // Nothing is compiled that the budget does not allow.
+        let mut budget = 100_000;
+        let start = std::time::Instant::now();
+        for n in 0..1_000 {
+            let fault = build(&mut Call::new(&mut budget), &format!(r"\pL{{20}}{n}")).unwrap_err();
+            assert_eq!(fault, Fault::BudgetExceeded);
+        }
+        assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn a_search_with_many_states_costs_more() {
+        let text = "a".repeat(100_000);
+        let cost = |pattern: &str| {
+            let mut budget = u64::MAX;
+            compile(&mut Call::new(&mut budget), "", &pattern.into()).unwrap();
+            let compiled = budget;
+            compile(&mut Call::new(&mut budget), &text, &pattern.into()).unwrap();
+            compiled - budget
+        };
+        assert_eq!(cost("^a+$"), 0);
+        assert!(cost("(a|b)*a(a|b){900}") > 30_000, "{}", cost("(a|b)*a(a|b){900}"));
     }
 }

@@ -1,8 +1,8 @@
 //! Functions for strings: searching, splitting, replacing, quoting. Positions count characters, as everywhere in CEL.
 
-use super::arguments::{any, charge_bytes, functions, grow, int, items, text};
+use super::arguments::{any, charge_bytes, functions, grow, int, items, text, write_bytes};
 use super::format::format;
-use super::{Call, Library};
+use super::{Call, ELEMENT, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
@@ -147,13 +147,13 @@ fn join(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 
 fn lower_ascii(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
-    charge_bytes(call, text.len())?;
+    write_bytes(call, text.len())?;
     Ok(Value::string(text.to_ascii_lowercase()))
 }
 
 fn upper_ascii(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
-    charge_bytes(call, text.len())?;
+    write_bytes(call, text.len())?;
     Ok(Value::string(text.to_ascii_uppercase()))
 }
 
@@ -174,14 +174,14 @@ fn replace(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 
 fn reverse(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
-    charge_bytes(call, text.len())?;
+    write_bytes(call, text.len())?;
     Ok(Value::string(text.chars().rev().collect::<String>()))
 }
 
 fn split(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (text, separator) = (text(arguments, 0)?, text(arguments, 1)?);
     let limit = if arguments.len() > 2 { int(arguments, 2)? } else { -1 };
-    charge_bytes(call, text.len() + separator.len())?;
+    write_bytes(call, text.len() + separator.len())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let pieces: Vec<Value> = if limit == 0 {
         Vec::new()
@@ -190,6 +190,7 @@ fn split(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     } else {
         text.splitn(limit, separator.as_str()).map(Value::string).collect()
     };
+    call.allocate(pieces.len() * ELEMENT)?;
     call.charge(pieces.len())?;
     Ok(Value::list(pieces))
 }
@@ -209,7 +210,7 @@ fn explode(text: &str, limit: usize) -> Vec<Value> {
 
 fn quote(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
-    charge_bytes(call, text.len())?;
+    write_bytes(call, text.len())?;
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {
@@ -236,7 +237,7 @@ fn quote(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 
 fn substring(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (text, start) = (text(arguments, 0)?, int(arguments, 1)?);
-    charge_bytes(call, text.len())?;
+    write_bytes(call, text.len())?;
     let end = if arguments.len() > 2 { int(arguments, 2)? } else { length(text) };
     if arguments.len() > 2 && start > end {
         return Err(Fault::invalid("invalid substring range: the start is after the end"));
@@ -247,7 +248,7 @@ fn substring(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 
 fn trim(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
-    charge_bytes(call, text.len())?;
+    write_bytes(call, text.len())?;
     Ok(Value::string(text.trim()))
 }
 

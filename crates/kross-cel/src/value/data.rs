@@ -15,7 +15,18 @@ const MAX_NODES: usize = 2_000_000;
 /// If JSON cannot represent the value: bytes, a uint that exceeds int, NaN and infinity, a map whose keys are not
 /// strings, an opaque value without a text, or a value that is too large or too deep.
 pub fn to_data(value: &Value) -> Result<Option<Data>, Fault> {
-    convert(value, &mut SizeLimit { nodes: MAX_NODES }, 0)
+    to_data_within(value, MAX_NODES).map(|(data, _)| data)
+}
+
+/// The same for a value that has at most this many nodes in JSON, and how many it has.
+pub(crate) fn to_data_within(value: &Value, nodes: usize) -> Result<(Option<Data>, usize), Fault> {
+    let most = nodes.min(MAX_NODES);
+    let mut limit = SizeLimit { nodes: most };
+    match convert(value, &mut limit, 0) {
+        Ok(data) => Ok((data, most - limit.nodes)),
+        Err(_) if limit.nodes == 0 && most < MAX_NODES => Err(Fault::BudgetExceeded),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// How many more nodes a value may have.

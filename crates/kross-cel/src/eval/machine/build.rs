@@ -6,11 +6,13 @@ use super::super::node::{List, Map, OptionalMap};
 use super::{Machine, Outcome, at};
 use crate::Span;
 use crate::error::Fault;
+use crate::library::ELEMENT;
 use crate::value::{BuiltMap, Map as MapValue, Value};
 
 impl<'run> Machine<'run> {
     pub(super) fn list(&mut self, list: &'run List) -> Outcome {
         self.spend(1, list.span)?;
+        self.allocate(list.items.len() * ELEMENT, list.span)?;
         let mut items = Vec::with_capacity(list.items.len());
         for (node, optional) in &list.items {
             self.spend(1, list.span)?;
@@ -26,6 +28,7 @@ impl<'run> Machine<'run> {
 
     pub(super) fn map(&mut self, map: &'run Map) -> Outcome {
         self.spend(1, map.span)?;
+        self.allocate(2 * map.entries.len() * ELEMENT, map.span)?;
         let mut entries = Vec::with_capacity(map.entries.len());
         for entry in &map.entries {
             self.spend(1, map.span)?;

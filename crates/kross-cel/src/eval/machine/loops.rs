@@ -8,6 +8,7 @@ use super::{Machine, Outcome, at, build};
 use crate::Span;
 use crate::ast::ComprehensionKind as Kind;
 use crate::error::Fault;
+use crate::library::ELEMENT;
 use crate::types::Type;
 use crate::value::{List, ListIter, Map, Value};
 
@@ -200,6 +201,7 @@ impl<'run> Machine<'run> {
             }
             Ok(Next::Continue)
         })?;
+        self.allocate(items.len() * ELEMENT, inner.span)?;
         Ok(Value::list(items))
     }
 
@@ -211,6 +213,7 @@ impl<'run> Machine<'run> {
             }
             Ok(Next::Continue)
         })?;
+        self.allocate(items.len() * ELEMENT, inner.span)?;
         Ok(Value::list(items))
     }
 
@@ -223,6 +226,7 @@ impl<'run> Machine<'run> {
             }
             Ok(Next::Continue)
         })?;
+        self.allocate(2 * entries.len() * ELEMENT, inner.span)?;
         Ok(Value::map(entries))
     }
 
@@ -233,6 +237,7 @@ impl<'run> Machine<'run> {
                 match machine.eval(&inner.body)? {
                     Value::Map(map) => {
                         machine.spend(map.len() as u64, inner.body_span)?;
+                        machine.allocate(2 * map.len() * ELEMENT, inner.body_span)?;
                         entries.extend(map.into_entries());
                     }
                     other => {
@@ -262,6 +267,7 @@ impl<'run> Machine<'run> {
             }
         }
         let length = keyed.len() as u64;
+        self.allocate(2 * keyed.len() * ELEMENT, inner.span)?;
         self.spend(length * u64::from(length.checked_ilog2().unwrap_or(0) + 1), inner.span)?;
         keyed.sort_by(|(a, _), (b, _)| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
         Ok(Value::list(keyed.into_iter().map(|(_, item)| item).collect()))

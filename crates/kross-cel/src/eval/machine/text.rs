@@ -29,6 +29,7 @@ impl<'run> Machine<'run> {
             operators::check_length(out.len()).map_err(at(terms.span))?;
         }
         self.spend(1 + out.len() as u64 / 10, terms.span)?;
+        self.allocate(out.len(), terms.span)?;
         let value = Value::string(out.as_str());
         if out.capacity() <= MAX_REUSED {
             BUFFER.set(out);

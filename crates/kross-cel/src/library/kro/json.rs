@@ -1,7 +1,7 @@
 //! Parses and serializes JSON; the output is identical to Go's.
 
 use super::super::arguments::{any, charge_bytes, functions, text};
-use super::super::{Call, Library};
+use super::super::{Call, ELEMENT, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
@@ -28,5 +28,7 @@ fn marshal(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn unmarshal(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
     charge_bytes(call, text.len())?;
+    let values = text.bytes().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count() + 1;
+    call.allocate(text.len() + values * ELEMENT)?;
     read::read(text).map_err(|(why, at)| Fault::invalid(format!("json.unmarshal: {why} at byte {at}")))
 }

@@ -24,7 +24,7 @@ pub static LIBRARY: Library = Library {
 fn find(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (subject, pattern) = (text(arguments, 0)?, text(arguments, 1)?);
     charge_search(call, subject, pattern)?;
-    let regex = compile(call, pattern)?;
+    let regex = compile(call, subject, pattern)?;
     Ok(Value::string(regex.find(subject).map_or("", |found| found.as_str())))
 }
 
@@ -32,7 +32,7 @@ fn find_all(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (subject, pattern) = (text(arguments, 0)?, text(arguments, 1)?);
     let limit = if arguments.len() > 2 { int(arguments, 2)? } else { -1 };
     charge_search(call, subject, pattern)?;
-    let regex = compile(call, pattern)?;
+    let regex = compile(call, subject, pattern)?;
     let mut matches = Vec::new();
     for found in regex.find_iter(subject).take(usize::try_from(limit).unwrap_or(usize::MAX)) {
         call.charge(1)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kross_value::Text;
 
 use crate::error::Fault;
-use crate::library::Call;
+use crate::library::{Call, ELEMENT};
 use crate::value::{List, Value};
 
 /// The largest string or bytes, in bytes, and the longest list, in elements. An object has about a megabyte.
@@ -42,6 +42,7 @@ fn add_other(call: &mut Call<'_>, left: &Value, right: &Value) -> Result<Value, 
         (Value::Bytes(a), Value::Bytes(b)) => {
             call.charge((a.len() + b.len()) / 10)?;
             check_length(a.len() + b.len())?;
+            call.allocate(a.len() + b.len())?;
             Ok(Value::Bytes([&**a, &**b].concat().into()))
         }
         (Value::List(a), Value::List(b)) => join_lists(call, a, b),
@@ -62,6 +63,7 @@ fn join_text(call: &mut Call<'_>, left: &Text, right: &Text) -> Result<Value, Fa
     let length = left.len() + right.len();
     call.charge(length / 10)?;
     check_length(length)?;
+    call.allocate(length)?;
     let mut text = String::with_capacity(length);
     text.push_str(left);
     text.push_str(right);
@@ -78,6 +80,7 @@ fn join_lists(call: &mut Call<'_>, left: &List, right: &List) -> Result<Value, F
     let length = left.len() + right.len();
     call.charge(length)?;
     check_length(length)?;
+    call.allocate(length * ELEMENT)?;
     let mut items = Vec::with_capacity(length);
     items.extend(left.iter());
     items.extend(right.iter());

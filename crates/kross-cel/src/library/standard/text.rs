@@ -55,7 +55,7 @@ fn matches_pattern(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fa
     match arguments {
         [Value::String(text), Value::String(wanted)] => {
             call.charge(text.len() / 10 * (wanted.len() / 4 + 1))?;
-            Ok(Value::Bool(pattern::compile(call, wanted)?.is_match(text)))
+            Ok(Value::Bool(pattern::compile(call, text, wanted)?.is_match(text)))
         }
         _ => Err(Fault::no_such_overload("matches", arguments)),
     }
