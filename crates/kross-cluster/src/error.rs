@@ -1,6 +1,7 @@
 //! Errors of requests to a cluster: what was attempted on which object in which cluster, the class of the failure, and
 //! when to retry.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::transport::TransportError;
 
 mod status;
 
-pub use status::{FieldConflict, Missing};
+pub use status::{FieldConflict, Missing, without_keys};
 
 pub(crate) use status::Status;
 
@@ -228,6 +229,41 @@ impl ApiError {
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// The message for an object that has values of a Secret: what a server says about such an object may quote them, so that
+    /// only the reason and the field are kept.
+    #[must_use]
+    pub fn message_without_values(&self) -> Cow<'_, str> {
+        let (Some(code), false) = (self.0.code, self.quotes_no_values()) else {
+            return Cow::Borrowed(self.message());
+        };
+        let Status { reason, fields, .. } = &self.0.status;
+        let mut message = describe(code);
+        if !reason.is_empty() && reason.bytes().all(|byte| byte.is_ascii_alphabetic()) && reason.len() < 40 {
+            message.push_str(&format!(" ({reason})"));
+        }
+        if !fields.is_empty() {
+            message.push_str(&format!(" about `{}`", fields.join("`, `")));
+        }
+        message.push_str("; its message is not shown, because the object may have values of a Secret");
+        Cow::Owned(message)
+    }
+
+    /// Whether a message is one that API servers write without looking at the content of the object.
+    fn quotes_no_values(&self) -> bool {
+        let message = self.message();
+        match self.code() {
+            Some(401 | 404 | 429) => true,
+            Some(403) => {
+                self.namespace_terminating()
+                    || (message.contains(" is forbidden: User \"")
+                        && message.contains(" cannot ")
+                        && !message.contains("admission"))
+                    || message.contains(" is forbidden: exceeded quota: ")
+            }
+            _ => false,
+        }
     }
 
     /// The status code of the response, if there was one.

@@ -66,7 +66,7 @@ pub use client::{
     LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome, unexpected_objects,
 };
 pub use discovery::{ApiKind, Discovery};
-pub use error::{ApiError, FieldConflict, Missing, Retry};
+pub use error::{ApiError, FieldConflict, Missing, Retry, without_keys};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
 pub use fence::Fence;
 pub use kubeconfig::{

@@ -1,6 +1,8 @@
 //! Objects as caches store them: a compact tree without managed fields, frequently used metadata, and a digest of the
 //! fields that we own, which is computed before the managed fields are dropped.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use kross_api::ObjectFacts;
 use kross_value::{Object, Text, Value};
@@ -28,7 +30,9 @@ use fields::Ownership;
 /// assert_eq!(object.label("tier"), Some("web"));
 /// assert_eq!(object.version(), Some(12));
 /// ```
-#[derive(Clone, Debug)]
+///
+/// Its `Debug` output has its kind and name, and nothing that is in it: that may be a Secret.
+#[derive(Clone)]
 pub struct StoredObject {
     value: Value,
     name: Text,
@@ -42,6 +46,14 @@ pub struct StoredObject {
     unreadable: Option<Box<UnreadableObject>>,
     /// How many bytes of a response it came from.
     size: usize,
+}
+
+impl fmt::Debug for StoredObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let namespace = self.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let kind = self.value.get("kind").and_then(Value::as_str).unwrap_or_default();
+        write!(f, "StoredObject({kind} {namespace}{}, version {})", self.name, self.resource_version)
+    }
 }
 
 impl StoredObject {

@@ -37,6 +37,8 @@ pub(crate) struct Status {
     pub(super) reason: String,
     pub(super) retry_after: Option<Duration>,
     pub(super) conflicts: Vec<FieldConflict>,
+    /// The fields that it is about, cut to their first two names: the rest may be keys of a map.
+    pub(super) fields: Vec<String>,
     pub(super) missing: Option<Missing>,
     pub(super) namespace_terminating: bool,
     code: Option<u16>,
@@ -113,6 +115,7 @@ impl Status {
             message: raw.message.unwrap_or_default(),
             retry_after: details.retry_after.filter(|seconds| *seconds > 0).map(Duration::from_secs),
             conflicts: causes.iter().filter_map(conflict).collect(),
+            fields: fields(causes),
             missing,
             namespace_terminating: causes
                 .iter()
@@ -165,6 +168,37 @@ impl Status {
         Self { missing: Some(Missing::Unexplained), ..Self::default() }
     }
 }
+
+/// The fields that a server complains about, without keys of maps.
+fn fields(causes: &[Cause]) -> Vec<String> {
+    let mut fields: Vec<String> = Vec::new();
+    for field in causes.iter().filter_map(|cause| cause.field.as_deref()) {
+        let field = super::sanitise(&without_keys(field));
+        if !field.is_empty() && !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
+    fields
+}
+
+/// The first two names of the path of a field, without what is in brackets, and nothing in `data`: anything else may be the key
+/// of a map, and have been read from a Secret.
+#[must_use]
+pub fn without_keys(field: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for name in field.trim_start_matches('.').split('.').take(2) {
+        // Brackets have an index, or a key of a map.
+        let name = name.split('[').next().unwrap_or_default();
+        kept.push(name);
+        if MAPS.contains(&name) {
+            break;
+        }
+    }
+    kept.join(".")
+}
+
+/// Fields at the top of objects that are maps with keys of the author.
+const MAPS: [&str; 3] = ["data", "stringData", "binaryData"];
 
 /// The server writes `conflict with "manager" using v1`, sometimes with a subresource and a time in between.
 fn conflict(cause: &Cause) -> Option<FieldConflict> {

@@ -159,3 +159,31 @@ fn a_connection_failure_is_a_failed_connect_operation() {
     };
     assert_eq!(ApiError::from_transport(attempt(), &wrong).reason(), FailureReason::Credentials);
 }
+
+#[test]
+fn the_message_about_an_object_with_values_of_a_secret_has_only_reason_and_field() {
+    let invalid = r#"{"kind":"Status","reason":"Invalid","code":422,
+        "message":"Service \"web\" is invalid: spec.type: Unsupported value: \"hunter2\"",
+        "details":{"causes":[{"reason":"FieldValueNotSupported","field":"spec.type","message":"Unsupported value: \"hunter2\""},
+            {"field":"data[hunter2]","message":"hunter2"},{"field":".data.hunter2"},{"field":"metadata.labels.hunter2"}]}}"#;
+    assert!(error(422, invalid).message().contains("hunter2"));
+    assert_eq!(
+        error(422, invalid).message_without_values(),
+        "the server answered 422 Unprocessable Entity (Invalid) about `spec.type`, `data`, `metadata.labels`; its message is \
+         not shown, because the object may have values of a Secret"
+    );
+    for (code, message) in [
+        (403, "admission webhook 'x' denied the request: hunter2 is forbidden: User 'b' cannot get"),
+        (409, "Apply failed with 1 conflict: conflict with 'kubectl': .data.hunter2"),
+        (400, "hunter2"),
+        (500, "Internal error occurred: failed calling webhook: hunter2"),
+    ] {
+        let body = format!(r#"{{"kind":"Status","reason":"hunter2 x","code":{code},"message":"{message}"}}"#);
+        let shown = error(code, &body).message_without_values().into_owned();
+        assert!(!shown.contains("hunter2") && shown.contains(&code.to_string()), "{shown}");
+    }
+    // What API servers say without looking at the object is shown.
+    let forbidden = r#"{"kind":"Status","reason":"Forbidden","code":403,
+        "message":"secrets \"a\" is forbidden: User \"agent\" cannot patch resource \"secrets\" in API group \"\""}"#;
+    assert_eq!(error(403, forbidden).message_without_values(), error(403, forbidden).message());
+}

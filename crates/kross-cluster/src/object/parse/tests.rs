@@ -227,3 +227,11 @@ fn an_object_without_a_readable_name_has_no_outline() {
     assert!(read_object(nested("a", 140).as_bytes()).is_err());
     assert!(read_object_or_outline(nested("a", 140).as_bytes()).unwrap().unreadable().is_some());
 }
+
+#[test]
+fn the_debug_output_has_the_name_and_no_content() {
+    let secret = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"shop","uid":"7",
+        "resourceVersion":"12","labels":{"canary":"canary"}},"data":{"canary":"Y2FuYXJ5"}}"#;
+    let shown = format!("{:#?}", read_object(secret).unwrap());
+    assert_eq!(shown, "StoredObject(Secret shop/a, version 12)");
+}
