@@ -79,10 +79,10 @@ pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapsh
 pub use selector::{LabelSelector, SelectorRequirement};
 pub use status::{ClusterStatus, MORE_CLUSTERS, ManagedResource, instance_status_schemas, whole_seconds};
 pub use vocabulary::{
-    ApplicationState, BindingPhase, ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX,
-    InstanceState, KEY_PREFIX, KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState, Operation,
-    PROTECTION_FINALIZER, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode, annotations, connection_keys,
-    labels, managers,
+    APPLYSET_KEY_PREFIX, ApplicationState, BindingPhase, ConditionType, FINALIZER, FailureReason,
+    INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState,
+    Operation, PROTECTION_FINALIZER, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode, annotations,
+    connection_keys, labels, managers,
 };
 pub use workload::{
     ApplicationTemplate, KubernetesApplication, KubernetesApplicationResource,

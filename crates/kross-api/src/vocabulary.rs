@@ -15,6 +15,8 @@ pub use states::{ApplicationState, BindingPhase, InstanceState, NodeState, Resou
 pub const KEY_PREFIX: &str = "kro.run/";
 /// Prefix of label and annotation keys for internal bookkeeping.
 pub const INTERNAL_KEY_PREFIX: &str = "internal.kro.run/";
+/// Prefix of label and annotation keys of apply sets, which templates must not set either.
+pub const APPLYSET_KEY_PREFIX: &str = "applyset.kubernetes.io/";
 /// The finalizer of definitions, revisions and instances.
 pub const FINALIZER: &str = "kro.run/finalizer";
 /// The finalizer of kubeconfig Secrets that are protected, see [`labels::PROTECT`].

@@ -48,6 +48,11 @@ impl<'a> Instance<'a> {
         Some(self.text("namespace")).filter(|namespace| self.namespaced && !namespace.is_empty())
     }
 
+    /// Its metadata.
+    pub(crate) fn metadata(self) -> Option<&'a Value> {
+        self.value.get("metadata")
+    }
+
     /// One of its annotations.
     pub(crate) fn annotation(self, key: &str) -> Option<&'a str> {
         self.value.at(&["metadata", "annotations"])?.get(key)?.as_str()

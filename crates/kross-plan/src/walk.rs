@@ -1,7 +1,7 @@
 //! Walks the nodes in topological order: which are skipped, which must wait, what the desired objects of the others are, and the
 //! progress of each. A walk reads only the observed state and decides nothing about pruning.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
@@ -32,6 +32,7 @@ mod namespaces;
 mod object;
 mod placement;
 mod readiness;
+mod reserved;
 
 /// How much more than a single object a collection may cost to evaluate.
 const COLLECTION_SHARE: u64 = 5;
@@ -74,6 +75,8 @@ pub(crate) struct Walk<'a> {
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,
     tracked: TrackedSet,
+    /// Reserved labels, annotations and finalizers of observed objects, once they are needed.
+    reserved_entries: OnceCell<reserved::ReservedEntries>,
 }
 
 /// The result of visiting a node: its progress, its objects and the value that expressions see.
@@ -130,6 +133,7 @@ impl<'a> Walk<'a> {
             missing_hooks: Vec::new(),
             by_node,
             tracked,
+            reserved_entries: OnceCell::new(),
         };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {

@@ -30,6 +30,8 @@ mod prune_successors;
 mod pruning;
 #[path = "plan/remote_clusters.rs"]
 mod remote_clusters;
+#[path = "plan/reserved_keys.rs"]
+mod reserved_keys;
 #[path = "plan/secrets.rs"]
 mod secrets;
 #[path = "plan/status.rs"]

@@ -14,8 +14,9 @@ use super::expressions::omit_problem;
 use super::resource::{list, object};
 use crate::template::{Field, Template};
 
-/// Prefixes of the labels and annotations that record ownership.
-const RESERVED_PREFIXES: [&str; 2] = [kross_api::KEY_PREFIX, kross_api::INTERNAL_KEY_PREFIX];
+/// Prefixes of the labels and annotations that record ownership. Those that an expression returns are checked after rendering.
+const RESERVED_PREFIXES: [&str; 3] =
+    [kross_api::KEY_PREFIX, kross_api::INTERNAL_KEY_PREFIX, kross_api::APPLYSET_KEY_PREFIX];
 
 /// The fields of a resource that authors write into its template by mistake.
 const RESOURCE_FIELDS: [&str; 8] =

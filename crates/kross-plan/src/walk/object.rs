@@ -46,7 +46,7 @@ impl<'a> Walk<'a> {
         let Some(Value::Object(object)) = rendered else {
             return Err(unusable("the template did not render an object"));
         };
-        let (metadata, namespace, name, obstacle) = self.identity(node, &object, placement)?;
+        let (mut metadata, namespace, name, obstacle) = self.identity(node, &object, placement)?;
         let key = ObjectKey {
             cluster: placement.cluster.clone(),
             group: node.kind.group.clone(),
@@ -57,6 +57,7 @@ impl<'a> Walk<'a> {
         if obstacle.is_none() {
             self.check_namespace(&key.cluster, &placement.describe(&key), key.namespace.as_deref())?;
         }
+        self.remove_copied_keys(node, scope, &placement.describe(&key), &mut metadata)?;
         let marks = ObjectMarks { node, cluster: &placement.cluster, item, lifecycle };
         let (desired, hash) = self.ownership.desired(object, metadata, &marks);
         let found = self.input.observed.objects.get(&key);
