@@ -2,6 +2,7 @@
 //! reconcile recognises that nothing changed.
 
 use std::borrow::Cow;
+use std::io;
 
 use kross_api::{
     ClusterId, annotations, applyset_id, label_version,
@@ -37,6 +38,15 @@ pub(crate) struct ObjectMarks<'a> {
     pub(crate) lifecycle: &'a EvaluatedLifecycle,
 }
 
+/// An object to apply.
+pub(crate) struct Desired {
+    pub(crate) object: Value,
+    /// A hash of all of it but the hash itself.
+    pub(crate) hash: Text,
+    /// The size of its JSON, in bytes.
+    pub(crate) size: usize,
+}
+
 impl Ownership {
     pub(crate) fn new(graph: &Graph, instance: &Instance<'_>, settings: &Settings) -> Self {
         let kind = &graph.instance;
@@ -68,13 +78,13 @@ impl Ownership {
         if cluster.is_local() { &self.local } else { &self.remote }
     }
 
-    /// The object to apply and its hash. `metadata` is the rendered one, with its namespace.
+    /// The object to apply. `metadata` is the rendered one, with its namespace.
     pub(crate) fn desired(
         &self,
         mut object: Object,
         mut metadata: Object,
         marks: &ObjectMarks<'_>,
-    ) -> (Value, Text) {
+    ) -> Desired {
         let mut labels = taken(&mut metadata, "labels");
         for (key, value) in &self.labels {
             labels.insert(key.clone(), value.clone());
@@ -96,11 +106,11 @@ impl Ownership {
         }
         metadata.insert("annotations", Value::Object(annotations.clone()));
         object.insert("metadata", Value::Object(metadata.clone()));
-        let hash = hash(&object);
+        let (hash, size) = hash_and_size(&object);
         annotations.insert(annotations::DESIRED_HASH, Value::from(hash.clone()));
         metadata.insert("annotations", Value::Object(annotations));
         object.insert("metadata", Value::Object(metadata));
-        (Value::Object(object), hash)
+        Desired { object: Value::Object(object), hash, size }
     }
 }
 
@@ -124,9 +134,38 @@ fn label_name(name: &str) -> Cow<'_, str> {
 
 /// The first half of the SHA-256 of the canonical JSON.
 pub(crate) fn hash<T: serde::Serialize + ?Sized>(object: &T) -> Text {
-    let mut hasher = Sha256::new();
+    hash_and_size(object).0
+}
+
+fn hash_and_size<T: serde::Serialize + ?Sized>(object: &T) -> (Text, usize) {
+    let mut json = Measured { writer: Sha256::new(), size: 0 };
     // Writing to a hasher cannot fail, and every object has a JSON form.
-    let _ = serde_json::to_writer(&mut hasher, object);
-    let digest = hasher.finalize();
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    let _ = serde_json::to_writer(&mut json, object);
+    let digest = json.writer.finalize();
+    (digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into(), json.size)
+}
+
+/// The size of the JSON of a value, in bytes.
+pub(crate) fn json_size<T: serde::Serialize + ?Sized>(value: &T) -> usize {
+    let mut json = Measured { writer: io::sink(), size: 0 };
+    let _ = serde_json::to_writer(&mut json, value);
+    json.size
+}
+
+/// Counts the bytes that are written.
+struct Measured<W> {
+    writer: W,
+    size: usize,
+}
+
+impl<W: io::Write> io::Write for Measured<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.size += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
 }

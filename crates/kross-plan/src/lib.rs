@@ -67,6 +67,7 @@ pub use deletion::{
     reported_orphans,
 };
 pub use instance::Instance;
+pub use kross_cel::Cancellation;
 pub use lifecycle::EvaluatedLifecycle;
 pub use observed::{
     AccessObjects, ClusterConnection, CollectionQuery, Contest, InventoryCluster, KindKey, Observed,
@@ -81,5 +82,5 @@ pub use report::{
     DeletionProgress, blocked_deletion_status, deletion_status, failed_status, is_minor_change,
     suspended_status,
 };
-pub use settings::Settings;
+pub use settings::{Limits, Settings};
 pub use simulate::{Simulation, simulate};

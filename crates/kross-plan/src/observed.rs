@@ -2,6 +2,7 @@
 //! other input and reads no clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
 
 use jiff::Timestamp;
 use kross_api::{
@@ -149,13 +150,22 @@ impl InventoryCluster {
     }
 }
 
-/// An object as an API server returned it.
-#[derive(Clone, Debug, PartialEq)]
+/// An object as an API server returned it. Its `Debug` output does not show what is in it: that may be a Secret.
+#[derive(Clone, PartialEq)]
 pub struct ObservedObject {
     /// The object, without managed fields.
     pub value: Value,
     /// Whether another client changed an applied field since.
     pub drifted: bool,
+}
+
+impl fmt::Debug for ObservedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.value.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let namespace = self.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let drifted = if self.drifted { ", drifted" } else { "" };
+        write!(f, "ObservedObject({kind} {namespace}{}, uid {}{drifted})", self.name(), self.uid())
+    }
 }
 
 impl ObservedObject {

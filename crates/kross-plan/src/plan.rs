@@ -1,6 +1,7 @@
 //! The result of planning: every node with its objects, what to apply, read and prune next, and what to report.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -102,10 +103,11 @@ pub struct NodePlan {
     pub live: bool,
     /// Whether it is an external reference.
     pub external: bool,
+    /// Whether its objects may have values of a Secret: they are Secrets, or depend on one.
+    pub secret: bool,
 }
 
-/// An object of a node.
-#[derive(Debug)]
+/// An object of a node. Its `Debug` output does not show what is in it: that may be a Secret.
 pub struct PlannedObject {
     /// Its identity.
     pub key: ObjectKey,
@@ -125,6 +127,22 @@ pub struct PlannedObject {
     pub differs: bool,
     /// Whether an existing object must not be adopted.
     pub exclusive: bool,
+}
+
+impl fmt::Debug for PlannedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, api_version, desired: _, hash, uid, generation, progress, differs, exclusive } = self;
+        f.debug_struct("PlannedObject")
+            .field("key", key)
+            .field("api_version", api_version)
+            .field("hash", hash)
+            .field("uid", uid)
+            .field("generation", generation)
+            .field("progress", progress)
+            .field("differs", differs)
+            .field("exclusive", exclusive)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An object of a deletion hook that does not exist and is not created, or not created again. Once the cause is known, nothing waits

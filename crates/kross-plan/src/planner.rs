@@ -94,7 +94,7 @@ fn planned(
         hook_record: &hook_record,
         previous,
     };
-    let budget = RefCell::new(Budget::new(settings.budget));
+    let budget = RefCell::new(settings.budget(1));
     let (walk, scope, tracked) = walk_until_stable(input, &budget);
     let due_hooks = due_hooks(&walk, &scope);
     if due_hooks.is_empty() {

@@ -12,6 +12,7 @@ use kross_value::{Object, Text, Value};
 use serde::Serialize;
 
 use crate::deletion::{DeletionPlan, OwnedObject, Wait};
+use crate::desired::json_size;
 use crate::plan::NodePlan;
 use crate::progress::{Progress, ResourceFailure};
 use crate::walk::Walk;
@@ -40,15 +41,17 @@ pub(crate) struct Report {
 pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -> Report {
     let input = &walk.input;
     let mut state = state(walk, prune);
-    let conditions = conditions(walk, prune);
-    let message = ready_message(&conditions);
+    let mut conditions = conditions(walk, prune);
     let resources = resources::entries(walk, prune);
-    let mut errors = Vec::new();
-    let fields = input.graph.status.render_available(scope, &mut errors);
-    let mut status = match fields {
-        Some(Value::Object(fields)) => fields,
-        _ => Object::new(),
+    let mut status = match author_fields(walk, scope) {
+        Ok(fields) => fields,
+        Err(message) => {
+            state = InstanceState::Error;
+            conditions.set_false(ConditionType::ResourcesReady, Reason::NotReady, message, input.now);
+            Object::new()
+        }
     };
+    let message = ready_message(&conditions);
     if walk.nodes.iter().any(|node| node.progress.is_unreachable()) {
         keep_last_known(&mut status, &input.instance.raw_status(), &|key| input.graph.status.get(key));
     }
@@ -73,6 +76,26 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
     }
     let conditions = conditions.conditions().to_vec();
     Report { state, conditions, message, resources, status: Value::Object(status) }
+}
+
+/// The author's fields that have a value now.
+///
+/// # Errors
+/// They are too large for the status of an object.
+fn author_fields(walk: &Walk<'_>, scope: &Scope<'_>) -> Result<Object, String> {
+    let mut errors = Vec::new();
+    let Some(Value::Object(fields)) = walk.input.graph.status.render_available(scope, &mut errors) else {
+        return Ok(Object::new());
+    };
+    let limit = walk.input.settings.limits.status_size;
+    let size = json_size(&fields);
+    if size <= limit {
+        return Ok(fields);
+    }
+    Err(format!(
+        "the fields that the definition adds to the status have {size} bytes, and at most {limit} are allowed \
+         (`--instance-max-status-size`)"
+    ))
 }
 
 /// Keeps the last known value of the author's fields that have none now, because they read objects in a cluster that is not

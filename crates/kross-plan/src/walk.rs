@@ -1,7 +1,7 @@
 //! Walks the nodes in topological order: which are skipped, which must wait, what the desired objects of the others are, and the
 //! progress of each. A walk reads only the observed state and decides nothing about pruning.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
@@ -28,6 +28,7 @@ use crate::tracked::TrackedSet;
 mod collection;
 mod external;
 mod hook;
+mod limits;
 mod namespaces;
 mod object;
 mod placement;
@@ -75,6 +76,8 @@ pub(crate) struct Walk<'a> {
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,
     tracked: TrackedSet,
+    /// The size of all rendered objects.
+    rendered_size: Cell<usize>,
     /// Reserved labels, annotations and finalizers of observed objects, once they are needed.
     reserved_entries: OnceCell<reserved::ReservedEntries>,
 }
@@ -114,6 +117,7 @@ impl<'a> Walk<'a> {
             cluster: None,
             live: true,
             external: node.is_external(),
+            secret: scope.hides_keys(&node.id),
         };
         let nodes = graph.nodes.iter().map(unvisited).collect();
         let (clusters, reads) = (Vec::new(), Vec::new());
@@ -133,17 +137,18 @@ impl<'a> Walk<'a> {
             missing_hooks: Vec::new(),
             by_node,
             tracked,
+            rendered_size: Cell::new(0),
             reserved_entries: OnceCell::new(),
         };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {
                 // A collection evaluates the same expressions for each item.
                 let share = if node.is_list() { COLLECTION_SHARE } else { 1 };
-                *budget.borrow_mut() = Budget::new(settings.budget.saturating_mul(share));
+                *budget.borrow_mut() = settings.budget(share);
                 walk.step(*index, node, &mut scope);
             }
         }
-        *budget.borrow_mut() = Budget::new(settings.budget);
+        *budget.borrow_mut() = settings.budget(1);
         walk.add_former_clusters();
         (walk, scope)
     }

@@ -14,6 +14,8 @@ mod externals;
 mod inventory;
 #[path = "plan/lifecycle.rs"]
 mod lifecycle;
+#[path = "plan/limits.rs"]
+mod limits;
 #[path = "plan/namespaces.rs"]
 mod namespaces;
 #[path = "plan/objects.rs"]

@@ -6,7 +6,7 @@ use kross_value::{Object, Text, Value};
 
 use super::placement::{ResolvedPlacement, describe};
 use super::{Visit, Walk, not_rendered, value_of};
-use crate::desired::ObjectMarks;
+use crate::desired::{Desired, ObjectMarks};
 use crate::lifecycle::{self, EvaluatedLifecycle};
 use crate::observed::{ObservedObject, OperationFailure};
 use crate::plan::PlannedObject;
@@ -59,7 +59,8 @@ impl<'a> Walk<'a> {
         }
         self.remove_copied_keys(node, scope, &placement.describe(&key), &mut metadata)?;
         let marks = ObjectMarks { node, cluster: &placement.cluster, item, lifecycle };
-        let (desired, hash) = self.ownership.desired(object, metadata, &marks);
+        let Desired { object: desired, hash, size } = self.ownership.desired(object, metadata, &marks);
+        self.check_size(&placement.describe(&key), size)?;
         let found = self.input.observed.objects.get(&key);
         let differs = found.is_none_or(|found| {
             found.drifted || found.desired_hash() != Some(&hash) || found.part_of().is_none()

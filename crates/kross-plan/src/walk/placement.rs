@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
             ResolveError::Expression(error) => not_rendered(&error),
             other => Progress::Failed(ResourceFailure::expression(other.to_string())),
         })?;
-        let mut placement = self.used(resolved);
+        let mut placement = self.used(resolved)?;
         // Deletion hooks are a part of the deletion.
         if self.input.phase == LifecyclePhase::Active && !is_hook(node) {
             placement.unavailable = placement.unavailable.or_else(|| placement.deletions_only.clone());
@@ -101,12 +101,12 @@ impl<'a> Walk<'a> {
             return None;
         };
         let resolved = self.resolve(remote, scope).ok()?;
-        let placement = self.used(resolved);
+        let placement = self.used(resolved).ok()?;
         self.access_paths.add_node(&node.id, placement.access_path);
         Some(placement.cluster)
     }
 
-    fn used(&mut self, resolved: ResolvedCluster) -> ResolvedPlacement {
+    fn used(&mut self, resolved: ResolvedCluster) -> Result<ResolvedPlacement, Progress> {
         let (resolved, selector) = self.input.observed.chosen(resolved);
         let key = ReferenceKey::of(&resolved);
         if let Some(selector) = selector {
@@ -115,8 +115,9 @@ impl<'a> Walk<'a> {
         let same_key = self.clusters_by_key.get(&key).into_iter().flatten();
         let mut same_key = same_key.filter_map(|at| self.clusters.get(*at));
         if let Some(known) = same_key.find(|known| *known.reference == resolved) {
-            return ResolvedPlacement::of(known);
+            return Ok(ResolvedPlacement::of(known));
         }
+        self.check_clusters(&resolved, &key)?;
         let state = self.input.observed.clusters.get(&key).cloned();
         let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
         let used =
@@ -124,7 +125,7 @@ impl<'a> Walk<'a> {
         let placement = ResolvedPlacement::of(&used);
         self.clusters_by_key.entry(used.key.clone()).or_default().push(self.clusters.len());
         self.add_cluster(used);
-        placement
+        Ok(placement)
     }
 
     fn add_cluster(&mut self, used: UsedCluster) {

@@ -91,3 +91,27 @@ resources:
     assert!(shown.contains("no such key"), "{shown}");
     assert!(!shown.contains("canary-key") && !shown.contains("requested"), "{shown}");
 }
+
+#[test]
+fn the_debug_output_of_observations_and_plans_has_no_content_of_objects() {
+    let mut world = World::of(
+        "schema: {apiVersion: v1, kind: App, spec: {}}
+resources:
+- id: source
+  externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
+- id: copy
+  template: {apiVersion: v1, kind: Secret, metadata: {name: copy}, data: {x: '${source.data.x}'}}
+",
+        "{}",
+    );
+    let found = yaml(
+        "{apiVersion: v1, kind: Secret, metadata: {name: credentials, namespace: shop, uid: u}, data: {x: Y2FuYXJ5}}",
+    );
+    world.observed.externals.insert(local("Secret", "shop", "credentials"), Some(ObservedObject::new(found)));
+    let shown = format!("{:#?} {:#?}", world.plan(), world.observed);
+    assert!(shown.contains("ObservedObject(Secret shop/credentials, uid u)"), "{shown}");
+    assert!(!shown.contains("Y2FuYXJ5") && !shown.contains("canary"), "{shown}");
+    world.settle();
+    let shown = format!("{:#?} {:#?}", world.plan(), world.observed);
+    assert!(!shown.contains("Y2FuYXJ5") && !shown.contains("canary"), "{shown}");
+}
