@@ -24,6 +24,7 @@ use crate::managed_resource::ManagedResources;
 use crate::metrics::{Metrics, Sources};
 use crate::openapi::DocumentStore;
 use crate::permits::ClusterPermits;
+use crate::planner::Planner;
 use crate::preflight::{Preflights, Requesters};
 use crate::secret_users::{InventoryReference, SecretUsers};
 use crate::settings::Settings;
@@ -84,8 +85,7 @@ pub(crate) struct Context {
     pub(crate) managed: ManagedResources,
     /// The Secrets that targets and claims copy.
     pub(crate) connection_secrets: ConnectionSecrets,
-    /// Settings of the planner.
-    pub(crate) planning: kross_plan::Settings,
+    pub(crate) planner: Planner,
     pub(crate) metrics: Metrics,
     pub(crate) settings: Settings,
     /// None if Events are disabled.
@@ -149,7 +149,7 @@ impl Context {
             targets: Targets::default(),
             managed: ManagedResources::default(),
             connection_secrets: ConnectionSecrets::new(&settings.caches),
-            planning: planner_settings(&settings, hub_uid),
+            planner: Planner::new(planner_settings(&settings, hub_uid), settings.plan_timeout),
             clusters,
             definition_kind,
             revision_kind,
@@ -269,6 +269,7 @@ fn planner_settings(settings: &Settings, hub_uid: &str) -> kross_plan::Settings 
         hub_uid: hub_uid.into(),
         max_collection_size: settings.max_collection_size,
         no_cross_namespace: settings.no_cross_namespace,
+        limits: settings.limits,
         ..kross_plan::Settings::default()
     }
 }

@@ -34,6 +34,7 @@ mod managed_resource;
 mod metrics;
 mod openapi;
 mod permits;
+mod planner;
 mod preflight;
 mod readiness;
 mod resync;

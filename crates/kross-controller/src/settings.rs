@@ -21,6 +21,12 @@ pub struct Settings {
     pub max_revisions: Option<usize>,
     /// How many items a collection may have.
     pub max_collection_size: usize,
+    /// What one instance may have.
+    pub limits: kross_plan::Limits,
+    /// How many clusters the instances of a namespace may use.
+    pub max_namespace_clusters: usize,
+    /// How long planning an instance may take.
+    pub plan_timeout: Duration,
     /// Whether instances in a namespace may have objects and external references only in that namespace of the hub.
     pub no_cross_namespace: bool,
     /// Options of the compiler.
@@ -56,6 +62,9 @@ impl Default for Settings {
             allow_crd_deletion: false,
             max_revisions: Some(5),
             max_collection_size: 1000,
+            limits: kross_plan::Limits::default(),
+            max_namespace_clusters: 5_000,
+            plan_timeout: Duration::from_secs(30),
             no_cross_namespace: false,
             compile: kross_graph::Options::default(),
             progress_delay: Duration::from_secs(3),

@@ -31,6 +31,8 @@ struct Written {
     is_repair: bool,
     /// Whether it is an object of a deletion hook.
     is_hook: bool,
+    /// Whether it may have values of a Secret.
+    is_secret: bool,
     result: Result<WriteResult, ClientError>,
 }
 
@@ -69,7 +71,7 @@ impl Pass<'_> {
     }
 
     fn observe_written(&mut self, written: Written) {
-        let Written { key, node, operation, hash, is_repair, is_hook, result } = written;
+        let Written { key, node, operation, hash, is_repair, is_hook, is_secret, result } = written;
         self.observe_hook_creation(&key, !may_have_written(&result));
         match result {
             Ok(WriteResult::Applied(object)) => {
@@ -100,7 +102,7 @@ impl Pass<'_> {
                 self.observation.remove(&key);
             }
             Err(error) => {
-                let message = explain(&key, &error);
+                let message = explain(&key, &error, is_secret);
                 tracing::debug!(%node, object = %key, error = message, "cannot apply object");
                 if matches!(&error, ClientError::Api(api) if api.namespace_terminating()) {
                     self.observation.observed.namespace_terminating.insert(key.clone());
@@ -155,7 +157,7 @@ fn with_uid(desired: &Value, uid: &Text) -> Value {
 }
 
 /// The cause of a failure, with what to do about it where the error does not say so.
-fn explain(key: &ObjectKey, error: &ClientError) -> String {
+fn explain(key: &ObjectKey, error: &ClientError, is_secret: bool) -> String {
     let ClientError::Api(api) = error else { return error.message().to_owned() };
     let advice = match (api.missing(), error.reason()) {
         (_, FailureReason::Invalid) if error.message().ends_with("field is immutable") => {
@@ -170,7 +172,8 @@ fn explain(key: &ObjectKey, error: &ClientError) -> String {
         }
         _ => String::new(),
     };
-    format!("{}{advice}", error.message())
+    let message = if is_secret { api.message_without_values() } else { error.message().into() };
+    format!("{message}{advice}")
 }
 
 /// Awaits operations concurrently, with a limit for each cluster, so that a slow cluster does not delay the others.
@@ -224,7 +227,8 @@ impl Write<'_> {
             }
         };
         let (hash, is_repair, is_hook) = (self.object.hash.clone(), self.is_repair, self.is_hook);
-        Written { key: key.clone(), node: node.id.clone(), operation, hash, is_repair, is_hook, result }
+        let (key, node, is_secret) = (key.clone(), node.id.clone(), node.secret);
+        Written { key, node, operation, hash, is_repair, is_hook, is_secret, result }
     }
 
     /// Applies the object. The first apply of an object that the caches do not have is sent without force: if the object is

@@ -136,9 +136,14 @@ impl ClusterResolver<'_> {
             Ok(source) => source,
             Err(unresolved) => return self.observe_unresolved(reference, key, unresolved, observation),
         };
+        let known = self.recorded.by_reference(key.as_str());
+        if known.is_none() && !self.has_room_for(key, &source, memory) {
+            observation.too_many_clusters = true;
+            self.observe(key, self.too_many(key), reference, Some(&source), observation);
+            return true;
+        }
         let handle = self.handle(key, &source, memory);
         let namespace = self.instance.namespace().map(|namespace| &**namespace);
-        let known = self.recorded.by_reference(key.as_str());
         let mut state = match handle.state(namespace) {
             ConnectionState::Connecting { since } => {
                 observation.connecting |= known.is_some() && is_in_grace_period(since);
@@ -237,6 +242,28 @@ impl ClusterResolver<'_> {
         };
         self.observe(key, state, reference, None, observation);
         true
+    }
+
+    /// Whether the instances of the namespace may use one more cluster. Each takes a watch in the hub, even one that does not
+    /// exist. Clusters of the inventory do not count: without them nothing could be deleted there.
+    fn has_room_for(&self, key: &ReferenceKey, source: &Source, memory: &Memory) -> bool {
+        let limit = self.context.settings.max_namespace_clusters;
+        memory.cluster_handles.contains_key(key)
+            || self.context.instances.has_room_for(self.key, &source.secret, limit)
+    }
+
+    /// A cluster that is not connected, because the instances of the namespace use too many.
+    fn too_many(&self, key: &ReferenceKey) -> ObservedCluster {
+        let limit = self.context.settings.max_namespace_clusters;
+        let whose = match &self.key.namespace {
+            Some(namespace) => format!("the instances in namespace `{namespace}`"),
+            None => "the instances without a namespace".to_owned(),
+        };
+        let cause =
+            format!("{whose} use {limit} clusters already, which is the limit (`--namespace-max-clusters`)");
+        let (step, reason) = (ConnectStep::Secret, FailureReason::Throttled);
+        let advice = ConnectionAdvice::None;
+        unrecorded(key, None, ConnectionFailure::new(step, reason, cause, advice, Timestamp::now()))
     }
 
     /// The handle of the cluster. A target may name another Secret by now.

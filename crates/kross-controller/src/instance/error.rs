@@ -7,6 +7,7 @@ use kross_api::{ConditionType, FailureReason, InventoryError};
 use kross_cluster::{ApiError, Outcome};
 
 use super::clients::ClientError;
+use crate::planner::PlanTimeout;
 use crate::retry::Retry;
 
 /// The wait where a cache or a connection is about to be ready, should no event come.
@@ -41,6 +42,9 @@ pub(super) enum InstanceError {
     /// The instance has changed since it was cached, so nothing may be deleted on its behalf.
     #[error("the instance has changed")]
     Outdated,
+    /// Planning took too long.
+    #[error(transparent)]
+    Plan(#[from] PlanTimeout),
     /// Another request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -64,6 +68,7 @@ impl InstanceError {
         match self {
             Self::InvalidInventory(_) => "Inventory",
             Self::Outdated => FailureReason::Conflict.as_str(),
+            Self::Plan(_) => FailureReason::Timeout.as_str(),
             Self::WriteInventory(error) | Self::Api(error) => error.reason().as_str(),
             Self::NotConnected(error) => error.reason().as_str(),
         }
@@ -80,7 +85,7 @@ impl InstanceError {
             }
             Self::Outdated => None,
             Self::WriteInventory(_) => Some(ConditionType::InstanceManaged),
-            Self::Api(_) | Self::NotConnected(_) => Some(ConditionType::GraphResolved),
+            Self::Api(_) | Self::NotConnected(_) | Self::Plan(_) => Some(ConditionType::GraphResolved),
         }
     }
 
@@ -90,7 +95,7 @@ impl InstanceError {
             // Somebody has to edit the instance.
             Self::InvalidInventory(_) => Retry::OnChange,
             Self::WriteInventory(error) | Self::Api(error) => retry(error),
-            Self::Outdated | Self::NotConnected(_) => Retry::Backoff,
+            Self::Outdated | Self::NotConnected(_) | Self::Plan(_) => Retry::Backoff,
         }
     }
 }

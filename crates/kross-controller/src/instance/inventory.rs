@@ -125,7 +125,7 @@ impl Pass<'_> {
     /// The ID of the instance's apply set in remote clusters.
     pub(super) fn remote_applyset_id(&self) -> Text {
         let namespace = self.instance.namespace().map(|namespace| &**namespace).unwrap_or_default();
-        let (kind, hub_uid) = (&self.served.kind, &self.context.planning.hub_uid);
+        let (kind, hub_uid) = (&self.served.kind, &self.context.planner.settings().hub_uid);
         remote_applyset_id(self.instance.name(), namespace, &kind.kind, &kind.group, hub_uid).into()
     }
 

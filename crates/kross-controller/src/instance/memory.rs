@@ -17,6 +17,7 @@ use super::recreations::Recreations;
 use super::repairs::Repairs;
 use super::targets::TargetKey;
 use super::throttle::Throttle;
+use crate::planner::PlanLength;
 
 /// An instance with at most this many clusters is reconciled at once on their events.
 const UNBATCHED_CLUSTERS: u32 = 32;
@@ -71,6 +72,8 @@ pub(super) struct Memory {
     pub(super) contested: HashSet<ObjectKey>,
     /// Whether objects were pruned since the inventory of the hub last lost what was deleted.
     pub(super) can_shrink_inventory: bool,
+    /// How long the last plan took.
+    pub(super) plan_length: PlanLength,
     /// How many objects all instances had written when this pass began.
     pub(super) writes_before: u64,
     /// The instance of this UID has lost its finalizer. The cache will learn of it; until then nothing is done again.
@@ -140,6 +143,8 @@ pub(super) struct State {
     contenders: HashMap<ObjectKey, HashSet<ObjectKey>>,
     /// How many clusters an instance uses.
     cluster_counts: HashMap<ObjectKey, u32>,
+    /// The clusters that the instances of a namespace use.
+    namespace_clusters: NamespaceClusters,
     pub(super) claims: Claims,
 }
 
@@ -187,11 +192,20 @@ impl Instances {
         self.lock().unsubscribe(instance, memory);
     }
 
+    /// Whether the instances in the namespace of this one may use one more cluster, or use that of the Secret already.
+    pub(super) fn has_room_for(&self, instance: &ObjectKey, secret: &SecretAddress, limit: usize) -> bool {
+        let state = self.lock();
+        let used = state.namespace_clusters.get(&instance.namespace);
+        used.is_none_or(|used| used.len() < limit || used.contains_key(secret))
+    }
+
     /// The instance uses the cluster of a Secret from now on.
     pub(super) fn use_cluster(&self, instance: &ObjectKey, secret: &SecretAddress) {
         let mut state = self.lock();
         if state.cluster_users.entry(secret.clone()).or_default().insert(instance.clone()) {
             *state.cluster_counts.entry(instance.clone()).or_default() += 1;
+            let used = state.namespace_clusters.entry(instance.namespace.clone()).or_default();
+            *used.entry(secret.clone()).or_default() += 1;
         }
     }
 
@@ -321,6 +335,7 @@ impl State {
             if *count == 0 {
                 self.cluster_counts.remove(instance);
             }
+            leave_namespace_cluster(&mut self.namespace_clusters, &instance.namespace, secret);
         }
         if instances.is_empty() {
             self.cluster_users.remove(secret);
@@ -346,6 +361,23 @@ impl State {
         for object in objects {
             self.contenders.entry(object).or_default().insert(instance.clone());
         }
+    }
+}
+
+/// The instances of each namespace that use the cluster of a Secret, counted.
+type NamespaceClusters = HashMap<Option<Text>, HashMap<SecretAddress, u32>>;
+
+/// One instance of a namespace less uses the cluster of a Secret.
+fn leave_namespace_cluster(all: &mut NamespaceClusters, namespace: &Option<Text>, secret: &SecretAddress) {
+    let Some(used) = all.get_mut(namespace) else { return };
+    if let Some(instances) = used.get_mut(secret) {
+        *instances = instances.saturating_sub(1);
+        if *instances == 0 {
+            used.remove(secret);
+        }
+    }
+    if used.is_empty() {
+        all.remove(namespace);
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Observation {
     pub(super) connecting: bool,
     /// Whether it could not be found out what became of an object of a deletion hook.
     pub(super) unconfirmed_hooks: bool,
+    /// Whether a cluster is not connected because the instances of the namespace use too many.
+    pub(super) too_many_clusters: bool,
     /// The kinds of deletion hooks that were looked up because their objects cannot be written.
     pub(super) checked_hook_kinds: HashSet<KindKey>,
     /// Whether a cache has not synced yet.

@@ -10,7 +10,7 @@ use kross_api::{ClusterId, ConditionType, FailureReason, LifecyclePhase, annotat
 use kross_cluster::{ObjectKey, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{
-    KindKey, NodePlan, OperationFailure, Plan, PlannedObject, Progress, Skip, failed_status, plan,
+    KindKey, NodePlan, OperationFailure, Plan, PlannedObject, Progress, Settings, Skip, failed_status, plan,
     plan_for_deletion, suspended_status,
 };
 use kross_value::Text;
@@ -121,10 +121,14 @@ impl<'a> Pass<'a> {
     }
 
     /// Evaluates the graph with what is observed.
-    pub(super) fn evaluate(&self, graph: &Graph) -> Plan {
+    ///
+    /// # Errors
+    /// It takes too long.
+    pub(super) fn evaluate(&self, graph: &Graph) -> Result<Plan, InstanceError> {
         let plan = if self.phase == LifecyclePhase::Active { plan } else { plan_for_deletion };
         let (instance, observed) = (self.instance.value(), &self.observation.observed);
-        plan(graph, instance, observed, &self.context.planning, Timestamp::now())
+        let make = |settings: &Settings| plan(graph, instance, observed, settings, Timestamp::now());
+        Ok(self.context.planner.make(&self.memory.plan_length, make)?)
     }
 
     /// Requeues the instance, so that it is reconciled at the latest after this time.
@@ -246,7 +250,12 @@ impl<'a> Pass<'a> {
         }
         let applying = plan.nodes.iter().any(|node| node.progress == Progress::Applying);
         match recheck {
-            _ if self.has_retryable_failure(plan) || self.observation.unconfirmed_hooks => Next::Retry,
+            _ if self.has_retryable_failure(plan)
+                || self.observation.unconfirmed_hooks
+                || self.observation.too_many_clusters =>
+            {
+                Next::Retry
+            }
             Some(wait) => Next::After(wait),
             // An object that was applied depends on a version of the instance that this pass itself has changed, and our
             // own writes cause no event.

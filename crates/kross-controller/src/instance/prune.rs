@@ -33,7 +33,7 @@ impl Pass<'_> {
             self.report_released(&released, &plan.clusters);
             pruned = true;
             failed = !deleted || released.retry;
-            plan = self.evaluate(graph);
+            plan = self.evaluate(graph)?;
         }
         if failed && self.retry_writes() == Next::Retry {
             self.requeue_after(SOON);
@@ -63,7 +63,7 @@ impl Pass<'_> {
         if plan.is_fully_applied() && plan.prune.unfinished_hooks.is_empty() {
             if self.prune_remote_inventory(&plan).await {
                 // The status says which cleanup is pending, and why.
-                plan = self.evaluate(graph);
+                plan = self.evaluate(graph)?;
             }
             // Every cluster that the plan uses is in the inventory now, and the others are in the status.
             self.inventory.remote.set_incomplete(false);
@@ -73,7 +73,7 @@ impl Pass<'_> {
         if !cluster_inventory::remove_unrecorded(&self.inventory.remote, &mut self.observation) {
             return Ok(plan);
         }
-        let plan = self.evaluate(graph);
+        let plan = self.evaluate(graph)?;
         self.prune(graph, plan).await
     }
 

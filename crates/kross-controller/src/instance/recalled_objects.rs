@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kross_api::{ClusterId, GroupKind, Inventory, ManagedResource, ResourceState, annotations, labels};
 use kross_cluster::ObjectKey;
 use kross_graph::{Graph, Node, Placement};
-use kross_plan::{EvaluatedLifecycle, Instance, ObservedObject, OwnedObject, ResourceFailure};
+use kross_plan::{EvaluatedLifecycle, Instance, ObservedObject, OwnedObject, ResourceFailure, Settings};
 use kross_value::{Object, Text, Value};
 
 use super::cluster_inventory::RemoteInventory;
@@ -76,9 +76,11 @@ impl Pass<'_> {
         all: &mut Recalled,
     ) {
         let applyset = self.remote_applyset_id();
-        let plan = graph.filter(|_| !open.is_empty()).map(|graph| {
+        let plan = graph.filter(|_| !open.is_empty()).and_then(|graph| {
             let (instance, now) = (self.instance.value(), Timestamp::now());
-            kross_plan::plan(graph, instance, &self.observation.observed, &self.context.planning, now)
+            let observed = &self.observation.observed;
+            let plan = |settings: &Settings| kross_plan::plan(graph, instance, observed, settings, now);
+            self.context.planner.make(&self.memory.plan_length, plan).ok()
         });
         let nodes = plan.iter().flat_map(|plan| &plan.nodes);
         let mut items: HashMap<(&str, &ClusterId), Vec<&ObjectKey>> = HashMap::new();

@@ -1,12 +1,15 @@
 //! Back off: holds back the repair of an object that others change or delete again after every repair, and reports who they
 //! are. Until then the planner sees the object as it was last applied, so that nothing else waits for it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::future::FutureExt;
 use jiff::Timestamp;
 use kross_api::{LifecyclePhase, managers};
-use kross_cluster::{ChangedFields, Digest, ObjectKey, Regarding, Report, Severity, StoredObject};
+use kross_cluster::{
+    ChangedFields, Digest, ObjectKey, Regarding, Report, Severity, StoredObject, without_keys,
+};
 use kross_plan::{AccessPath, Plan, PlannedObject};
 use kross_value::{Text, Value};
 use tokio::time::Instant;
@@ -104,7 +107,7 @@ impl Pass<'_> {
     /// Finds out and reports what others do to contested objects. One request for each object until it is not contested any
     /// more.
     async fn find_causes(&mut self, plan: &Plan, contested: &[&PlannedObject]) {
-        let clients = &self.clients;
+        let (clients, secret) = (&self.clients, secret_objects(plan));
         let reads = contested.iter().map(|object| {
             let access_path = plan.access_paths.to(&object.key);
             let read = async move { (&object.key, changed_fields(clients, object, access_path).await) };
@@ -112,7 +115,8 @@ impl Pass<'_> {
         });
         for (key, read) in concurrently(clients, reads).await {
             let Some(repair) = self.memory.repairs.get_mut(key) else { continue };
-            repair.set_cause(read);
+            let is_secret = secret.contains(key);
+            repair.set_cause(if is_secret { read.map(hide_keys) } else { read });
             let message = repair.contest().message;
             let used = plan.clusters.iter().find(|used| used.id == key.cluster);
             let cluster =
@@ -188,6 +192,21 @@ impl Pass<'_> {
 /// What a field manager of ours wrote into the metadata of the instance.
 fn own_metadata<'m>(memory: &'m mut Memory, manager: &str) -> &'m mut OwnMetadata {
     if manager == managers::STATE { &mut memory.state_metadata } else { &mut memory.metadata }
+}
+
+/// The objects that may have values of a Secret.
+fn secret_objects(plan: &Plan) -> HashSet<&ObjectKey> {
+    let nodes = plan.nodes.iter().filter(|node| node.secret);
+    nodes.flat_map(|node| &node.objects).map(|object| &object.key).collect()
+}
+
+/// The changes of an object without the keys of a Secret.
+fn hide_keys(mut changes: Vec<ChangedFields>) -> Vec<ChangedFields> {
+    for change in &mut changes {
+        change.fields = change.fields.iter().map(|field| without_keys(field)).collect();
+        change.fields.dedup();
+    }
+    changes
 }
 
 async fn changed_fields(

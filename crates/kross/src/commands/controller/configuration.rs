@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions, LocalCluster};
 use kross_controller::Settings;
+use kross_plan::Limits;
 use kross_server::BindAddress;
 
 use super::credentials::AuditFlags;
@@ -106,6 +107,9 @@ impl FlagValues {
             allow_crd_deletion: self.boolean("allow-crd-deletion"),
             max_revisions: self.count("rgd-max-graph-revisions"),
             max_collection_size: self.count("rgd-max-collection-size").unwrap_or(usize::MAX),
+            limits: self.limits(),
+            max_namespace_clusters: self.count("namespace-max-clusters").unwrap_or(usize::MAX),
+            plan_timeout: self.plan_timeout()?,
             no_cross_namespace: self.boolean("no-cross-namespace"),
             compile,
             progress_delay: self.duration("rgd-progress-requeue-delay"),
@@ -130,6 +134,26 @@ impl FlagValues {
             shutdown_timeout: self.duration("graceful-shutdown-timeout"),
             leader_election: self.leader_election()?,
         })
+    }
+
+    /// What one instance may have; 0 for no limit.
+    fn limits(&self) -> Limits {
+        let bytes =
+            |name, unit: usize| self.count(name).map_or(usize::MAX, |count| count.saturating_mul(unit));
+        Limits {
+            object_size: bytes("instance-max-object-size", 1 << 20),
+            total_size: bytes("instance-max-total-size", 1 << 20),
+            status_size: bytes("instance-max-status-size", 1 << 10),
+            clusters: self.count("instance-max-clusters").unwrap_or(usize::MAX),
+        }
+    }
+
+    fn plan_timeout(&self) -> anyhow::Result<Duration> {
+        let timeout = self.duration("instance-plan-timeout");
+        if timeout.is_zero() {
+            bail!("`--instance-plan-timeout` must be greater than 0");
+        }
+        Ok(timeout)
     }
 
     fn clusters(&self) -> anyhow::Result<ClusterOptions> {

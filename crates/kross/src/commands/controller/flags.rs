@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 68] = [
+pub(super) const FLAGS: [Flag; 74] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -157,6 +157,31 @@ pub(super) const FLAGS: [Flag; 68] = [
         "Address of `/healthz`, `/livez` and `/readyz`; `0` disables them",
     ),
     flag(
+        "instance-max-clusters",
+        FlagDefault::Integer(2_500),
+        "Maximum number of remote clusters that an instance uses; 0 for no limit",
+    ),
+    flag(
+        "instance-max-object-size",
+        FlagDefault::Integer(3),
+        "Maximum size in MiB of an object of an instance, as JSON; 0 for no limit",
+    ),
+    flag(
+        "instance-max-status-size",
+        FlagDefault::Integer(1024),
+        "Maximum size in KiB of the fields that a definition adds to the status of an instance; 0 for no limit",
+    ),
+    flag(
+        "instance-max-total-size",
+        FlagDefault::Integer(64),
+        "Maximum size in MiB of all objects of an instance together; 0 for no limit",
+    ),
+    flag(
+        "instance-plan-timeout",
+        seconds(30),
+        "How long evaluating the expressions of an instance may take before it is given up",
+    ),
+    flag(
         "instance-requeue-interval",
         seconds(3),
         "Interval at which an instance that waits for its resources is reconciled without an event; 0 disables it",
@@ -235,6 +260,11 @@ pub(super) const FLAGS: [Flag; 68] = [
         "Serve the metrics over TLS, to users who may `get` the path `/metrics`",
     ),
     flag("min-poll-interval", seconds(10), "Minimum `pollConfig.interval` in a definition"),
+    flag(
+        "namespace-max-clusters",
+        FlagDefault::Integer(5_000),
+        "Maximum number of remote clusters that the instances of a namespace use together; 0 for no limit",
+    ),
     flag(
         "no-cross-namespace",
         FlagDefault::Bool(false),
