@@ -56,12 +56,84 @@ spec:
           size: ${remote.data.size}
 ";
 
+/// Every way in which an expression, or an API server, could quote a Secret. Each has an instance of its own.
+const QUOTING: &[(&str, &str)] = &[
+    ("number", "${string(int(string(secret.data.word)))}"),
+    ("address", "${url(string(secret.data.address)).getHost()}"),
+    ("user", "${url('https://a:' + string(secret.data.word) + '@[').getHost()}"),
+    ("period", "${string(duration(string(secret.data.word)))}"),
+    ("semantic", "${string(semver(string(secret.data.word)).major())}"),
+    ("amount", "${string(quantity(string(secret.data.word)).asInteger())}"),
+    ("missing", "${string(secret.data.absent)}"),
+    ("computed", "${string(secret.data[string(secret.data.word)])}"),
+    ("pattern", "${'a'.find('(' + string(secret.data.word))}"),
+    ("comparison", "${secret.data.word == b'x' ? 'a' : string(int(string(secret.data.word)))}"),
+];
+
+/// A definition that reads a Secret by name and gives what it reads to an expression, a label and the field of a Service.
+fn quoting_definition() -> String {
+    let node = |(id, expression): &(&str, &str)| {
+        format!(
+            "    - id: {id}
+      includeWhen: [\"${{schema.spec.what == '{id}'}}\"]
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata:
+          name: ${{schema.metadata.name}}-{id}
+        data:
+          x: \"{expression}\"
+"
+        )
+    };
+    let nodes: String = QUOTING.iter().map(node).collect();
+    format!(
+        "apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata:
+  name: quoting
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Quoting
+    spec:
+      what: string
+  resources:
+    - id: secret
+      externalRef:
+        apiVersion: v1
+        kind: Secret
+        metadata:
+          name: external
+{nodes}    - id: service
+      includeWhen: [\"${{schema.spec.what == 'service'}}\"]
+      template:
+        apiVersion: v1
+        kind: Service
+        metadata:
+          name: ${{schema.metadata.name}}
+        spec:
+          type: ${{string(secret.data.word)}}
+          ports: [{{port: 80}}]
+    - id: labelled
+      includeWhen: [\"${{schema.spec.what == 'labelled'}}\"]
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata:
+          name: ${{schema.metadata.name}}-labelled
+          labels: '${{secret.data.transformMapEntry(k, v, {{\"kro.run/\" + k: \"a\"}})}}'
+"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn minimal_rules_suffice_and_no_credential_leaks() {
     let mut world = World::new(DEFINITION).await;
     let mut canaries = minimal_rules_suffice_and_a_missing_verb_is_reported(&world).await;
     a_secret_is_usable_only_from_the_namespaces_that_it_allows(&world).await;
     canaries.extend(every_kind_of_credential_is_used_or_rejected(&world).await);
+    canaries.extend(expressions_and_servers_quote_no_secret(&world).await);
     no_credential_leaks(&mut world, &canaries).await;
 }
 
@@ -226,6 +298,29 @@ async fn every_kind_of_credential_is_used_or_rejected(world: &World) -> BTreeMap
     canaries.insert("client key", identity.key.lines().nth(1).unwrap().to_owned());
     canaries.insert("printed token", world.printed_token().to_owned());
     canaries
+}
+
+/// Instances whose expressions fail on values and keys of a Secret, or whose objects an API server rejects because of them.
+async fn expressions_and_servers_quote_no_secret(world: &World) -> BTreeMap<&'static str, String> {
+    let address = "https://user:zqurlpasswordzq@[zqhostzq";
+    let data = json!({"word": "zqwordzq", "address": address, "zqkeyzq-of-a-secret": "zqothervaluezq"});
+    world.opaque_secret("external", data).await;
+    world.define(&quoting_definition()).await;
+    let namespace = &world.fixture.namespace;
+    let cases = QUOTING.iter().map(|(id, _)| *id).chain(["service", "labelled"]);
+    for case in cases {
+        world.instance("Quoting", namespace, case, json!({"what": case})).await;
+        // A missing key may still appear.
+        let pending = ["missing", "computed"].contains(&case);
+        let failed = world
+            .until_of("Quoting", namespace, case, |instance| {
+                instance["status"]["state"] == if pending { "IN_PROGRESS" } else { "ERROR" }
+            })
+            .await;
+        assert!(!failed.to_string().contains("zq"), "{failed:#}");
+    }
+    let words = ["zqwordzq", "zqurlpasswordzq", "zqhostzq", "zqkeyzq-of-a-secret", "zqothervaluezq"];
+    words.iter().map(|word| (*word, (*word).to_owned())).collect()
 }
 
 /// Searches every readable object, page and log for the credentials.

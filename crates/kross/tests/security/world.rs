@@ -116,6 +116,13 @@ impl World {
         self.hub().apply(&secret).await;
     }
 
+    /// Creates a Secret that no cluster reference can use.
+    pub async fn opaque_secret(&self, name: &str, data: Json) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.fixture.namespace}, "stringData": data});
+        self.hub().apply(&secret).await;
+    }
+
     /// Applies definitions and waits until they are active.
     pub async fn define(&self, definition: &str) {
         let objects = self.hub();
@@ -198,6 +205,7 @@ impl World {
         let mut found = BTreeMap::new();
         for (group, version, kind) in [
             ("kro.run", "v1alpha1", "Guarded"),
+            ("kro.run", "v1alpha1", "Quoting"),
             ("kro.run", "v1alpha1", "ResourceGraphDefinition"),
             ("internal.kro.run", "v1alpha1", "GraphRevision"),
             ("events.k8s.io", "v1", "Event"),
