@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -100,14 +100,36 @@ pub struct FaultProxy {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The certificate authority of the proxies of this process: several proxies in front of one control plane are one cluster.
+fn shared_authority() -> Result<&'static CertificateAuthority, CertificateError> {
+    static AUTHORITY: OnceLock<CertificateAuthority> = OnceLock::new();
+    if let Some(authority) = AUTHORITY.get() {
+        return Ok(authority);
+    }
+    let authority = CertificateAuthority::new("kross-fault-proxy")?;
+    Ok(AUTHORITY.get_or_init(|| authority))
+}
+
 impl FaultProxy {
-    /// Starts a proxy in front of the API server of this kubeconfig.
+    /// Starts a proxy in front of the API server of this kubeconfig. All proxies that are started like this have certificates of one
+    /// authority.
     ///
     /// # Errors
     /// See [`ProxyError`].
     pub fn start(kubeconfig: &Kubeconfig) -> Result<Self, ProxyError> {
+        Self::start_under(shared_authority()?, kubeconfig)
+    }
+
+    /// Starts a proxy with an authority of its own, as somebody else's server has, or a cluster after a rotation.
+    ///
+    /// # Errors
+    /// See [`ProxyError`].
+    pub fn start_under_own_authority(kubeconfig: &Kubeconfig) -> Result<Self, ProxyError> {
+        Self::start_under(&CertificateAuthority::new("kross-other-fault-proxy")?, kubeconfig)
+    }
+
+    fn start_under(authority: &CertificateAuthority, kubeconfig: &Kubeconfig) -> Result<Self, ProxyError> {
         let shared = Arc::new(Shared::new(kubeconfig)?);
-        let authority = CertificateAuthority::new("kross-fault-proxy")?;
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let unknown = CertificateAuthority::new("kross-unknown-authority")?;
         let certificates = Certificates {
