@@ -5,14 +5,33 @@ use std::fmt;
 use kross_value::Text;
 
 /// The id of a cluster. The local cluster has an id like any other.
+///
+/// The id of a remote cluster has two parts: the UID or the URL that its server claims, and what proves that claim. Two servers
+/// that claim one UID have different ids unless the proofs are equal. `Display` shows the claim alone, which is what is persisted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterId(Text);
+
+/// Between the claim and the proof. Neither UIDs nor server URLs contain it.
+const PROOF: char = '#';
 
 impl ClusterId {
     /// Creates an id.
     #[must_use]
     pub fn new(id: &str) -> Self {
         Self(id.into())
+    }
+
+    /// The id of a cluster that claims a UID or a URL, with what proves that: the digest of a trust anchor, or the reference that
+    /// alone leads there.
+    #[must_use]
+    pub fn proven(claim: &str, proof: &str) -> Self {
+        Self(format!("{claim}{PROOF}{proof}").into())
+    }
+
+    /// The UID or the URL that the cluster claims: equal for all clusters that claim the same.
+    #[must_use]
+    pub fn claim(&self) -> &str {
+        self.0.split_once(PROOF).map_or(&self.0, |(claim, _)| claim)
     }
 
     /// The cluster kross runs in.
@@ -36,7 +55,7 @@ impl ClusterId {
 
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.claim().fmt(f)
     }
 }
 
@@ -76,5 +95,28 @@ impl fmt::Display for ObjectKey {
     /// `Kind.group namespace/name in cluster`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} in {}", self.group_kind(), self.namespaced_name(), self.cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_that_claim_one_uid_differ_by_their_proofs_and_are_shown_and_persisted_alike() {
+        let [one, other] = ["one", "other"].map(|proof| ClusterId::proven("uid", proof));
+        assert_ne!(one, other);
+        assert_eq!((one.claim(), other.claim()), ("uid", "uid"));
+        let object = |cluster: &ClusterId| ObjectKey {
+            cluster: cluster.clone(),
+            group: "".into(),
+            kind: "ConfigMap".into(),
+            namespace: Some("shop".into()),
+            name: "web".into(),
+        };
+        // The record of deletion hooks has a hash of this text, which a rotation must not change.
+        assert_eq!(object(&one).to_string(), "ConfigMap shop/web in uid");
+        assert_eq!(object(&one).to_string(), object(&other).to_string());
+        assert!(!ClusterId::proven("local", "one").is_local());
     }
 }

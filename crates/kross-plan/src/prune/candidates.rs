@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use kross_api::{ClusterId, ObjectKey};
+use kross_api::ClusterId;
 use kross_graph::{Expression, Field, Node, NodeIndex, Part, Placement, Scope, Source, Template};
 use kross_value::Text;
 
 use super::{Decision, is_computed, is_managed};
-use crate::plan::{NodePlan, UsedCluster};
+use crate::plan::{NodePlan, PlannedObject, UsedCluster};
 use crate::walk::Walk;
 
 /// A node whose objects are not known, and what is known of their names.
@@ -115,26 +115,34 @@ impl Decision<'_, '_> {
             && self.walk.nodes.get(index.0).is_some_and(|plan| self.may_be_in(node, plan))
     }
 
-    /// The same for the items of a node: one in a cluster that was never identified, or of a kind whose scope is unknown.
+    /// The same for the items of a node: one in a cluster that was never identified, one that was not observed yet in a cluster that
+    /// claims to be the same one, or one of a kind whose scope is unknown.
     fn candidate_item(&self, node: &Node, plan: &NodePlan) -> Option<Text> {
         if node.kind.group != self.key.group || node.kind.kind != self.key.kind {
             return None;
         }
-        let is_same = |key: &ObjectKey| {
+        let is_same = |object: &PlannedObject| {
+            let key = &object.key;
             if key.name != self.key.name {
                 return false;
             }
+            // Such as while the certificate authority in one of two Secrets is rotated. Its UID will tell whether it is this one.
+            let may_be_here = object.uid.is_none() && key.cluster.claim() == self.key.cluster.claim();
             let is_unscoped = self.is_unscoped(node, &key.cluster);
             let is_here = key.cluster == self.key.cluster;
             (is_unscoped || key.namespace == self.key.namespace)
-                && if is_here { is_unscoped } else { self.unidentified.contains(&key.cluster) }
+                && if is_here { is_unscoped } else { may_be_here || self.unidentified.contains(&key.cluster) }
         };
         let mut managed = plan.objects.iter().filter(|object| object.desired.is_some());
-        let found = managed.find(|object| is_same(&object.key))?;
+        let found = managed.find(|object| is_same(object))?;
         let cluster = self.walk.display_of(&found.key).unwrap_or_default();
-        Some(
-            format!("cluster `{cluster}` is connected (it may be the cluster that this object is in)").into(),
-        )
+        let is_claimed = found.key.cluster.claim() == self.key.cluster.claim();
+        let what = if is_claimed && found.key.cluster != self.key.cluster {
+            format!("`{}` is applied in cluster `{cluster}` (it may be this object)", node.id)
+        } else {
+            format!("cluster `{cluster}` is connected (it may be the cluster that this object is in)")
+        };
+        Some(what.into())
     }
 
     /// Whether it is unknown if a node's kind is namespaced in a cluster.
@@ -148,7 +156,8 @@ impl Decision<'_, '_> {
 
     /// Whether the objects of a node may be in this object's cluster.
     pub(super) fn may_be_in(&self, node: &Node, plan: &NodePlan) -> bool {
-        let is_there = |id: &ClusterId| *id == self.key.cluster || self.unidentified.contains(id);
+        let is_there =
+            |id: &ClusterId| id.claim() == self.key.cluster.claim() || self.unidentified.contains(id);
         if !plan.objects.is_empty() {
             return plan.objects.iter().any(|object| is_there(&object.key.cluster));
         }

@@ -119,6 +119,26 @@ fn an_item_in_a_cluster_that_was_never_identified_may_be_any_item_of_its_name() 
     assert!(plan.prune.is_done(), "{:?}", plan.prune);
 }
 
+#[test]
+fn an_item_is_kept_while_one_of_its_name_is_not_observed_in_a_cluster_that_claims_to_be_the_same() {
+    let same = REGIONS.replace("-${region}'}}", "'}}");
+    let mut world = World::of(&same, "{regions: [eu, alias], prefix: v1}");
+    connect(&mut world, &connected(), &["eu", "alias"]);
+    // The certificate authority in one of two Secrets is being rotated, or the server behind it lies.
+    for (key, state) in &mut world.observed.clusters {
+        state.id = ClusterId::proven("u", if key.as_str().contains("alias") { "new" } else { "old" });
+    }
+    world.settle();
+    let alias = ClusterId::proven("u", "new");
+    world.observed.objects.retain(|key, _| key.cluster != alias);
+    world.set_spec("{regions: [alias], prefix: v1}");
+    let plan = world.plan();
+    assert!(plan.prune.delete.is_empty(), "{:?}", plan.prune);
+    assert!(awaited(&plan, "v1").contains("it may be this object"), "{}", awaited(&plan, "v1"));
+    // It is another one.
+    assert_eq!(deleted(&world.settle()), ["v1"]);
+}
+
 const UNRESOLVED: &str = r"
 schema: {apiVersion: v1, kind: App, spec: {old: boolean, from: string}}
 resources:
