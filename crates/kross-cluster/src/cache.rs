@@ -50,7 +50,7 @@ pub struct CacheOptions {
     pub grace: Duration,
     /// Labels that objects are indexed by.
     pub indexed_labels: Vec<&'static str>,
-    /// How many lists may run at once in one cluster.
+    /// How many lists may run at once in one cluster with one credential.
     pub max_concurrent_lists: usize,
     /// How many watches may be open in remote clusters. A cache beyond that polls until a watch is available.
     pub budget: usize,
@@ -161,9 +161,10 @@ pub(crate) struct CacheRegistry {
     options: CacheOptions,
     runtime: Handle,
     budget: WatchBudget,
-    /// Per cluster, so that lists in a cluster that does not respond do not delay others.
-    lists: Mutex<HashMap<ClusterId, Weak<Semaphore>>>,
-    /// Per cluster, like `lists`.
+    /// Per cluster and credential, so that lists in a cluster that does not respond do not delay others. The credential counts
+    /// because its kubeconfig also names the way to the cluster, which may be slow.
+    lists: Mutex<HashMap<(ClusterId, Text), Weak<Semaphore>>>,
+    /// Per cluster.
     loads: Mutex<HashMap<ClusterId, Weak<ClusterLoad>>>,
     entries: Mutex<HashMap<KindKey, Vec<CacheEntry>>>,
     subscribers: Arc<Subscribers>,
@@ -352,7 +353,7 @@ impl CacheRegistry {
         kind: &Arc<ApiKind>,
         method: SyncMethod,
     ) -> AbortHandle {
-        let lists = self.lists_of(&shared.key.cluster);
+        let lists = self.lists_of(&shared.key);
         let (client, kind) = (client.pinned(), Arc::clone(kind));
         let (options, budget) = (self.options.clone(), self.budget.clone());
         let writer = WriterToken::acquire(shared, method.mode());
@@ -395,15 +396,16 @@ impl CacheRegistry {
         }
     }
 
-    /// The semaphore that limits the lists of a cluster.
-    fn lists_of(&self, cluster: &ClusterId) -> Arc<Semaphore> {
+    /// The semaphore that limits the lists of a cluster with one credential.
+    fn lists_of(&self, cache: &CacheKey) -> Arc<Semaphore> {
+        let key = (cache.cluster.clone(), cache.access.clone());
         let mut lists = self.lists.lock();
-        if let Some(known) = lists.get(cluster).and_then(Weak::upgrade) {
+        if let Some(known) = lists.get(&key).and_then(Weak::upgrade) {
             return known;
         }
         lists.retain(|_, lists| lists.strong_count() > 0);
         let new = Arc::new(Semaphore::new(self.options.max_concurrent_lists.max(1)));
-        lists.insert(cluster.clone(), Arc::downgrade(&new));
+        lists.insert(key, Arc::downgrade(&new));
         new
     }
 

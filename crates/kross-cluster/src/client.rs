@@ -215,6 +215,8 @@ pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Whether a server under another trust anchor than that of the client answered.
+    pub(crate) foreign: bool,
 }
 
 pub(crate) const JSON: &str = "application/json";
@@ -359,9 +361,9 @@ impl ClusterClient {
     }
 
     /// The client that the next request uses.
-    fn current(&self) -> Result<Arc<SharedClient>, TransportError> {
+    fn current(&self, is_write: bool) -> Result<Arc<SharedClient>, TransportError> {
         match &self.route {
-            Some(route) => route.resolve(&self.shared),
+            Some(route) => route.resolve(&self.shared, is_write),
             None => Ok(Arc::clone(&self.shared)),
         }
     }
@@ -404,28 +406,36 @@ impl ClusterClient {
 
     /// Sends a request and reads the whole response.
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
-        let shared = self.current()?;
+        let is_write = request.method != Method::GET;
+        let mut shared = self.current(is_write)?;
         let requester = self.requester.as_ref();
-        match shared.exchange_in_turn(request.clone(), requester).await {
+        let mut outcome = shared.exchange_in_turn(request.clone(), requester).await;
+        if matches!(outcome, Err(TransportError::Closed)) {
+            shared = self.replacement_of(&shared, is_write)?;
+            outcome = shared.exchange_in_turn(request, requester).await;
+        }
+        let foreign = shared.cluster != self.shared.cluster;
+        outcome.map(|response| ApiResponse { foreign, ..response })
+    }
+
+    /// Opens a watch. The server ends its response.
+    pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
+        let shared = self.current(false)?;
+        match shared.watch_through_breaker(path.clone()).await {
             Err(TransportError::Closed) => {
-                self.replacement_of(&shared)?.exchange_in_turn(request, requester).await
+                self.replacement_of(&shared, false)?.watch_through_breaker(path).await
             }
             outcome => outcome,
         }
     }
 
-    /// Opens a watch. The server ends its response.
-    pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
-        let shared = self.current()?;
-        match shared.watch_through_breaker(path.clone()).await {
-            Err(TransportError::Closed) => self.replacement_of(&shared)?.watch_through_breaker(path).await,
-            outcome => outcome,
-        }
-    }
-
     /// The client to use after `closed` was closed before it sent anything, if it was replaced.
-    fn replacement_of(&self, closed: &Arc<SharedClient>) -> Result<Arc<SharedClient>, TransportError> {
-        let current = self.current()?;
+    fn replacement_of(
+        &self,
+        closed: &Arc<SharedClient>,
+        is_write: bool,
+    ) -> Result<Arc<SharedClient>, TransportError> {
+        let current = self.current(is_write)?;
         if Arc::ptr_eq(&current, closed) { Err(TransportError::Closed) } else { Ok(current) }
     }
 }
@@ -490,7 +500,7 @@ impl SharedClient {
         } else {
             body
         };
-        Ok(ApiResponse { status: head.status, headers: head.headers, body })
+        Ok(ApiResponse { status: head.status, headers: head.headers, body, foreign: false })
     }
 
     async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {

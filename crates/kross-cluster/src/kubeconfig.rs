@@ -28,6 +28,7 @@ mod prepare;
 mod refusal;
 #[cfg(test)]
 mod tests;
+mod trust_anchor;
 
 pub use connection_fields::accept_connection;
 pub use exec::{ExecError, ExecRule, InvalidExecRule};
@@ -39,6 +40,7 @@ use crate::cidr::Cidr;
 use certificate::ClientCertificate;
 use config::{Cluster, User};
 use exec::{ClusterInfo, ExecCommand, ExecSource};
+use trust_anchor::trust_anchor;
 
 /// What the operator allows kubeconfigs to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +144,8 @@ pub struct Accepted {
     warnings: Vec<Warning>,
     denied: Arc<[Cidr]>,
     fingerprint: Text,
+    /// What a server must prove to be the same cluster as another one.
+    anchor: Text,
 }
 
 /// The credential of the user.
@@ -204,11 +208,14 @@ pub fn accept(text: &[u8], namespace: &str, policy: &KubeconfigPolicy) -> Result
         warnings.push(Warning::Basic);
     }
     warnings.extend(server_name.clone().map(|name| Warning::ServerName { name }));
+    let keys = authorities.as_ref().map(|found| &found.keys);
+    let anchor = trust_anchor(&uri, server_name.as_deref(), keys);
     let (authorities, authorities_end) = match authorities {
         Some(found) => (Some(Arc::new(found.roots)), found.not_after),
         None => (None, None),
     };
     Ok(Accepted {
+        anchor,
         server: uri,
         server_name,
         authorities,
@@ -300,6 +307,11 @@ impl Accepted {
     #[must_use]
     pub fn fingerprint(&self) -> Text {
         self.fingerprint.clone()
+    }
+
+    /// The trust anchor: servers that claim the same UID are one cluster only if theirs are equal.
+    pub(crate) fn trust_anchor(&self) -> &Text {
+        &self.anchor
     }
 }
 

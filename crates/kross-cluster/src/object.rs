@@ -46,6 +46,8 @@ pub struct StoredObject {
     unreadable: Option<Box<UnreadableObject>>,
     /// How many bytes of a response it came from.
     size: usize,
+    /// Whether a server under another trust anchor than that of the client answered with it.
+    foreign: bool,
 }
 
 impl fmt::Debug for StoredObject {
@@ -66,6 +68,17 @@ impl StoredObject {
     /// How many bytes of a response it came from: of a list its average share. Zero if that is not known.
     pub(crate) fn size(&self) -> usize {
         self.size
+    }
+
+    /// Whether a server under another trust anchor than that of the client answered with it: the certificate authority in the Secret
+    /// was replaced meanwhile. Caches, which the users of other Secrets may share, must not have it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.foreign
+    }
+
+    /// The same object, from this response.
+    pub(crate) fn answered(self, foreign: bool) -> Self {
+        Self { foreign, ..self }
     }
 
     /// The same object, which came from this many bytes.

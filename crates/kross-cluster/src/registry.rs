@@ -17,6 +17,7 @@ use crate::cache::{CacheEvent, CacheOptions, Caches, Change, Selection};
 use crate::client::{ClientOptions, ClusterClient, RequestCounters};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
+use crate::object::ClusterId;
 use crate::secrets::{SecretConsumer, SecretName, SecretPolicy, check_address};
 use crate::supervisor::{Task, supervise};
 use crate::workqueue::Backoff;
@@ -24,6 +25,7 @@ use crate::workqueue::Backoff;
 mod connection_state;
 mod credential_entry;
 mod hub_identity;
+mod identity_claims;
 mod probe;
 mod protection;
 mod secret_content;
@@ -37,6 +39,7 @@ pub use view::{ClusterState, ClusterTotals, ClusterView};
 
 use credential_entry::{Attempts, CredentialEntry};
 use hub_identity::HubIdentity;
+use identity_claims::IdentityClaims;
 use secret_content::SecretUse;
 use watched_secret::WatchedSecret;
 
@@ -61,6 +64,9 @@ pub struct ClusterOptions {
     pub breaker_threshold: u32,
     /// How long a cluster stays connected after its last handle was dropped.
     pub idle_timeout: Duration,
+    /// How long copies of a Secret may have different certificate authorities during a rotation before their users are warned of
+    /// two servers that claim one UID, and how long such a warning stays after its cause is gone.
+    pub identity_grace: Duration,
     /// What kubeconfigs may contain.
     pub kubeconfigs: KubeconfigPolicy,
     /// What Secrets must declare.
@@ -83,6 +89,7 @@ impl ClusterOptions {
             liveness_timeout: Duration::from_secs(2),
             breaker_threshold: 3,
             idle_timeout: Duration::from_secs(60),
+            identity_grace: Duration::from_secs(600),
             kubeconfigs: KubeconfigPolicy::default(),
             secrets: SecretPolicy::default(),
             audit: Audit::off(),
@@ -135,7 +142,7 @@ pub struct ClusterRegistry {
 /// 2. the state of one [`WatchedSecret`], never of two
 /// 3. `Inner::credentials`
 /// 4. the state of one `Connector`, never of two
-/// 5. `Inner::attempts`, `Inner::subscribers`, and the locks inside [`Caches`], clients, routes and circuit breakers: none of
+/// 5. `Inner::attempts`, `Inner::claims`, `Inner::subscribers`, and the locks inside [`Caches`], clients, routes and circuit breakers: none of
 ///    them calls back into the registry
 ///
 /// Handles, caches and credential entries take locks when they are dropped, so they are moved out and dropped after the
@@ -156,6 +163,8 @@ pub(crate) struct Inner {
     attempts: Mutex<Attempts>,
     requests: Arc<RequestCounters>,
     subscribers: Mutex<Vec<mpsc::UnboundedSender<ClusterEvent>>>,
+    /// Which Secrets lead to servers that claim which UID.
+    claims: Mutex<IdentityClaims>,
     /// What distinguishes the hub from other clusters; read when it is first needed.
     hub_identity: OnceCell<HubIdentity>,
 }
@@ -180,6 +189,7 @@ impl ClusterRegistry {
                 attempts: Mutex::default(),
                 requests: Arc::default(),
                 subscribers: Mutex::default(),
+                claims: Mutex::default(),
                 hub_identity: OnceCell::new(),
             }),
         }
@@ -270,6 +280,13 @@ impl ClusterHandle {
 }
 
 impl ClusterHandle {
+    /// The id of the cluster with this UID, or with this URL, as far as the Secret tells where it leads to: the identity of the last
+    /// connection, or else the trust anchor of the kubeconfig. None for a consumer that may not use the Secret.
+    #[must_use]
+    pub fn cluster_id<'a>(&self, claim: &str, consumer: impl Into<SecretConsumer<'a>>) -> Option<ClusterId> {
+        self.secret.cluster_id(claim, consumer.into())
+    }
+
     /// Makes sure that the cluster was identified within the probe interval, so that what it does not list does not exist.
     ///
     /// # Errors
@@ -348,13 +365,16 @@ impl Inner {
     }
 
     /// Stops watching a Secret, unless it got a handle since.
-    fn release(&self, key: &(SecretAddress, SecretUse), acquired: u64) {
+    fn release(self: &Arc<Self>, key: &(SecretAddress, SecretUse), acquired: u64) {
         let mut secrets = self.secrets.lock();
         let released = match secrets.get(key) {
             Some(secret) if secret.is_idle(acquired) => secrets.remove(key),
             _ => None,
         };
         drop(secrets);
+        if released.is_some() {
+            self.withdraw_claim(key);
+        }
         // Dropping it locks the caches and closes connections: not while others wait for the map.
         drop(released);
     }

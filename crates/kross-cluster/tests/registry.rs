@@ -16,6 +16,8 @@ mod connection;
 mod connection_secrets;
 #[path = "registry/identity.rs"]
 mod identity;
+#[path = "registry/identity_claims.rs"]
+mod identity_claims;
 #[path = "registry/outages.rs"]
 mod outages;
 #[path = "registry/request_queue.rs"]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use kross_cluster::ClusterId;
+use kross_value::Text;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -54,44 +55,47 @@ impl Permit {
     }
 }
 
-/// How many reconciles write to one remote cluster at once. Each has several requests in memory that wait for the cluster.
-const WRITERS_PER_CLUSTER: usize = 256;
+/// How many reconciles write with one credential at once. Each has several requests in memory that wait for the cluster.
+const WRITERS_PER_CREDENTIAL: usize = 256;
 
-/// The permits to write to remote clusters, apart for each of them. Instances get them in the order in which they ask, and
-/// each asks for one at a time. The lock is a leaf.
+/// A cluster and the credential that is used there.
+pub(crate) type WriteCredential = (ClusterId, Text);
+
+/// The permits to write to remote clusters, apart for each credential: a server that somebody else put in front of a cluster may be
+/// slow. Instances get them in the order in which they ask, and each asks for one at a time. The lock is a leaf.
 #[derive(Debug)]
 pub(crate) struct ClusterPermits {
-    per_cluster: usize,
-    clusters: Mutex<HashMap<ClusterId, Weak<Semaphore>>>,
+    per_credential: usize,
+    credentials: Mutex<HashMap<WriteCredential, Weak<Semaphore>>>,
 }
 
 impl Default for ClusterPermits {
     fn default() -> Self {
-        Self { per_cluster: WRITERS_PER_CLUSTER, clusters: Mutex::default() }
+        Self { per_credential: WRITERS_PER_CREDENTIAL, credentials: Mutex::default() }
     }
 }
 
 impl ClusterPermits {
-    /// Waits for a permit and then for the writes to a cluster. Writes to the hub need none: they hold the permit of their
+    /// Waits for a permit and then for the writes with a credential. Writes to the hub need none: they hold the permit of their
     /// reconcile.
-    pub(crate) async fn write<T>(&self, cluster: &ClusterId, writes: impl Future<Output = T>) -> T {
-        if cluster.is_local() {
+    pub(crate) async fn write<T>(&self, credential: &WriteCredential, writes: impl Future<Output = T>) -> T {
+        if credential.0.is_local() {
             return writes.await;
         }
-        let permits = self.permits_of(cluster);
+        let permits = self.permits_of(credential);
         // The semaphore is never closed.
         let _permit = permits.acquire().await;
         writes.await
     }
 
-    fn permits_of(&self, cluster: &ClusterId) -> Arc<Semaphore> {
-        let mut clusters = self.clusters.lock();
-        if let Some(known) = clusters.get(cluster).and_then(Weak::upgrade) {
+    fn permits_of(&self, credential: &WriteCredential) -> Arc<Semaphore> {
+        let mut credentials = self.credentials.lock();
+        if let Some(known) = credentials.get(credential).and_then(Weak::upgrade) {
             return known;
         }
-        clusters.retain(|_, permits| permits.strong_count() > 0);
-        let permits = Arc::new(Semaphore::new(self.per_cluster));
-        clusters.insert(cluster.clone(), Arc::downgrade(&permits));
+        credentials.retain(|_, permits| permits.strong_count() > 0);
+        let permits = Arc::new(Semaphore::new(self.per_credential));
+        credentials.insert(credential.clone(), Arc::downgrade(&permits));
         permits
     }
 }
@@ -117,9 +121,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cluster_has_a_number_of_writers_at_once_and_delays_no_other_cluster() {
-        let permits = ClusterPermits { per_cluster: 2, clusters: Mutex::default() };
-        let (eu, us) = (ClusterId::new("eu"), ClusterId::new("us"));
+    async fn a_credential_has_a_number_of_writers_at_once_and_delays_no_other_one() {
+        let permits = ClusterPermits { per_credential: 2, credentials: Mutex::default() };
+        let [eu, us, other] = [("eu", "one"), ("us", "one"), ("eu", "other")]
+            .map(|(cluster, access)| (ClusterId::new(cluster), Text::from(access)));
         let (release, mut released) = tokio::sync::watch::channel(false);
         let slow = |mut released: tokio::sync::watch::Receiver<bool>| async move {
             drop(released.wait_for(|released| *released).await);
@@ -131,13 +136,15 @@ mod tests {
         }
         let mut third = Box::pin(permits.write(&eu, async {}));
         assert!((&mut third).now_or_never().is_none(), "both permits are in use");
-        assert!(permits.write(&us, async {}).now_or_never().is_some());
-        assert!(permits.write(&ClusterId::local(), async {}).now_or_never().is_some());
+        let local = (ClusterId::local(), Text::from(""));
+        for credential in [&us, &other, &local] {
+            assert!(permits.write(credential, async {}).now_or_never().is_some());
+        }
         release.send_replace(true);
         drop(released.wait_for(|released| *released).await);
         futures::future::join_all(writers).await;
         third.await;
         permits.write(&us, async {}).await;
-        assert_eq!(permits.clusters.lock().len(), 1, "clusters that nobody writes to are forgotten");
+        assert_eq!(permits.credentials.lock().len(), 1, "credentials that nobody writes with are forgotten");
     }
 }

@@ -297,7 +297,7 @@ impl OperationFailure {
 /// The observed state of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedCluster {
-    /// Its id in object keys. References to the same cluster have the same id.
+    /// Its id in object keys. References to the same cluster have the same id: a UID that two servers claim is not enough for that.
     pub id: ClusterId,
     /// The UID of its `kube-system` namespace, or its URL.
     pub uid: Option<Text>,
@@ -311,6 +311,8 @@ pub struct ObservedCluster {
     pub succeeded: bool,
     /// Why a connected cluster serves deletions only, if so: nothing is applied or read there for an instance that lives.
     pub deletions_only: Option<ConnectionFailure>,
+    /// What people should know about a connected cluster, which is used nevertheless.
+    pub warning: Option<Text>,
     /// The connection Secret, where a target leads to the cluster.
     pub secret: Option<SecretAddress>,
 }

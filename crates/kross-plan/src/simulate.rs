@@ -182,6 +182,7 @@ fn connected(id: ClusterId, now: Timestamp) -> ObservedCluster {
         connection: ClusterConnection::Connected { since: now, last_contact: None },
         succeeded: true,
         deletions_only: None,
+        warning: None,
         secret: None,
     }
 }

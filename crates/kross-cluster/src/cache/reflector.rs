@@ -424,7 +424,7 @@ impl Reflector {
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
         let namespace = self.writer.key().selection.namespace();
         let target = Target { kind: &self.kind, namespace, name: "", operation: Operation::Watch };
-        let response = ApiResponse { status, headers, body };
+        let response = ApiResponse { status, headers, body, foreign: false };
         let error = self.client.response_error(&target, self.attempt(), &response);
         let reason = error.reason();
         (if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }, reason)

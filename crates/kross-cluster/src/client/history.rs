@@ -70,7 +70,8 @@ impl ClusterClient {
                     self.find_event(&target, body, began, is_wanted).await
                 } else {
                     let body = body.read_all(MAX_STATUS, READ_TIMEOUT).await.unwrap_or_default();
-                    let response = ApiResponse { status: head.status, headers: head.headers, body };
+                    let response =
+                        ApiResponse { status: head.status, headers: head.headers, body, foreign: false };
                     Err(self.response_error(&target, target.attempt(self), &response))
                 }
             }

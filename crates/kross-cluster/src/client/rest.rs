@@ -382,6 +382,7 @@ impl ClusterClient {
         target: &Target<'_>,
         response: ApiResponse,
     ) -> Result<StoredObject, ApiError> {
+        let foreign = response.foreign;
         let object = offload::parse(response.body, read_object_or_outline).await.map_err(|panicked| {
             ApiError::new(target.attempt(self), FailureReason::ServerError, &panicked.to_string())
         })?;
@@ -391,7 +392,7 @@ impl ClusterClient {
             && (target.name.is_empty() || object.name() == target.name)
             && (!target.kind.namespaced || object.namespace().map(|text| &**text) == target.namespace);
         if matches {
-            Ok(object)
+            Ok(object.answered(foreign))
         } else {
             Err(ApiError::unexpected_response(target.attempt(self), "the response is about another object"))
         }

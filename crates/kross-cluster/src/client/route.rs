@@ -40,10 +40,23 @@ impl Route {
         drop(replaced);
     }
 
-    /// The client for a request of somebody who started with `initial`.
-    pub(super) fn resolve(&self, initial: &Arc<SharedClient>) -> Result<Arc<SharedClient>, TransportError> {
+    /// The client for a request of somebody who started with `initial`. After a rotation of the certificate authority the Secret
+    /// still leads where it led, as far as its users are concerned: what they began to write is written. What they would read must
+    /// not be mixed with what they have read before.
+    pub(super) fn resolve(
+        &self,
+        initial: &Arc<SharedClient>,
+        is_write: bool,
+    ) -> Result<Arc<SharedClient>, TransportError> {
         match &*self.0.read() {
             RouteState::Open(shared) if shared.cluster == initial.cluster => Ok(Arc::clone(shared)),
+            RouteState::Open(shared) if shared.cluster.claim() == initial.cluster.claim() => {
+                if is_write {
+                    Ok(Arc::clone(shared))
+                } else {
+                    Err(another_authority())
+                }
+            }
             RouteState::Open(_) => Err(another_cluster()),
             RouteState::Closed(reason, problem) => {
                 Err(TransportError::NotConnected { reason: *reason, problem: problem.clone() })
@@ -57,6 +70,14 @@ pub(super) fn another_cluster() -> TransportError {
     TransportError::NotConnected {
         reason: FailureReason::Credentials,
         problem: "the Secret now points to another cluster".to_owned(),
+    }
+}
+
+/// The error of a client whose Secret has another certificate authority now. The next reconcile begins with the new one.
+fn another_authority() -> TransportError {
+    TransportError::NotConnected {
+        reason: FailureReason::Credentials,
+        problem: "the certificate authority in the Secret was replaced".to_owned(),
     }
 }
 

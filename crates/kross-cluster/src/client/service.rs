@@ -34,7 +34,7 @@ impl Service<Request<Body>> for ClientService {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let client = self.client.clone();
         Box::pin(async move {
-            let shared = client.current()?;
+            let shared = client.current(false)?;
             let is_stream = request.uri().query().is_some_and(is_stream_request);
             // Streams do not end, so they need no permit.
             let permit = if is_stream {

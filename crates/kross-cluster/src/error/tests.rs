@@ -13,6 +13,7 @@ fn error(code: u16, body: &str) -> ApiError {
         status: StatusCode::from_u16(code).unwrap(),
         headers: HeaderMap::new(),
         body: body.to_owned().into(),
+        foreign: false,
     };
     ApiError::from_response(attempt(), &response)
 }

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
+use super::trust_anchor::AuthorityKeys;
 
 /// The maximum number of certificates in a field, because each takes time to parse.
 const MAX_CERTIFICATES: usize = 512;
@@ -16,6 +17,8 @@ const MAX_CERTIFICATES: usize = 512;
 /// The certificate authorities that the server is verified with.
 pub(super) struct Authorities {
     pub(super) roots: RootCertStore,
+    /// What they tell about the identity of the cluster.
+    pub(super) keys: AuthorityKeys,
     /// When the last of them expires; `None` if that cannot be read.
     pub(super) not_after: Option<Timestamp>,
 }
@@ -50,7 +53,8 @@ pub(super) fn authorities(field: &LocatedText) -> Result<Authorities, Refusal> {
         roots.add(certificate.clone()).map_err(|_| refuse())?;
     }
     let expiries: Option<Vec<Timestamp>> = certificates.iter().map(|der| not_after(der)).collect();
-    Ok(Authorities { roots, not_after: expiries.and_then(|expiries| expiries.into_iter().max()) })
+    let keys = AuthorityKeys::of(&certificates, &roots);
+    Ok(Authorities { roots, keys, not_after: expiries.and_then(|expiries| expiries.into_iter().max()) })
 }
 
 pub(super) fn client_certificate(

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::config::User;
 use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
+use super::trust_anchor::trust_anchor;
 use super::{Accepted, KubeconfigPolicy, Warning, accept, address, auth_info, certificate, fingerprint};
 use crate::kubeconfig::exec::ClusterInfo;
 
@@ -52,11 +53,14 @@ fn accept_fields(
     if matches!(auth_info, super::AuthInfo::Basic { .. }) {
         warnings.push(Warning::Basic);
     }
+    let keys = authorities.as_ref().map(|found| &found.keys);
+    let anchor = trust_anchor(&uri, None, keys);
     let (authorities, authorities_end) = match authorities {
         Some(found) => (Some(std::sync::Arc::new(found.roots)), found.not_after),
         None => (None, None),
     };
     Ok(Accepted {
+        anchor,
         server: uri,
         server_name: None,
         authorities,

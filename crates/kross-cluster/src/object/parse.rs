@@ -260,6 +260,7 @@ fn stored(value: Value, managed: Option<Managed<'_>>) -> Option<StoredObject> {
         ownership,
         unreadable: None,
         size: 0,
+        foreign: false,
         value,
     })
 }

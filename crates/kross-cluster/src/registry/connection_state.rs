@@ -15,8 +15,8 @@ use crate::object::ClusterId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterIdentity {
-    /// The id that object keys carry.
-    #[serde(serialize_with = "as_text")]
+    /// The id that object keys carry. Clusters that claim the same UID have the same id only if their trust anchors are equal.
+    #[serde(serialize_with = "id_text")]
     pub id: ClusterId,
     /// The UID of the cluster's `kube-system` namespace, or the server's URL where the credential may not read that.
     #[serde(serialize_with = "as_text")]
@@ -26,20 +26,29 @@ pub struct ClusterIdentity {
 }
 
 impl ClusterIdentity {
-    /// A cluster identified by the UID of its `kube-system` namespace.
-    pub(super) fn verified(uid: &str) -> Self {
-        Self { id: ClusterId::new(uid), uid: uid.into(), verified: true }
+    /// A cluster identified by the UID of its `kube-system` namespace and by its trust anchor.
+    pub(super) fn verified(uid: &str, anchor: &str) -> Self {
+        Self { id: ClusterId::proven(uid, anchor), uid: uid.into(), verified: true }
     }
 
-    /// A cluster identified by its server's URL alone.
-    pub(super) fn unverified(server: &str) -> Self {
-        Self { id: ClusterId::new(server), uid: server.into(), verified: false }
+    /// A cluster identified by its server's URL and its trust anchor.
+    pub(super) fn unverified(server: &str, anchor: &str) -> Self {
+        Self { id: ClusterId::proven(server, anchor), uid: server.into(), verified: false }
+    }
+
+    /// Whether both claim the same, whatever their trust anchors are.
+    pub(super) fn is_same_claim(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.verified == other.verified
     }
 
     /// What new connections to the cluster must answer.
     pub(super) fn expected(&self) -> ExpectedIdentity {
         if self.verified { ExpectedIdentity::Uid(self.uid.clone()) } else { ExpectedIdentity::Hidden }
     }
+}
+
+fn id_text<S: serde::Serializer>(id: &ClusterId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(id.as_str())
 }
 
 fn as_text<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
@@ -92,8 +101,10 @@ pub struct Connection {
     pub last_contact: Timestamp,
     /// How the client authenticates: `token`, `client certificate` and so on.
     pub method: Text,
-    /// Warnings about the kubeconfig, which is used nevertheless.
+    /// Warnings about the kubeconfig and the cluster, which are used nevertheless.
     pub warnings: Vec<Text>,
+    /// That another server claims the same UID under another trust anchor, if so. It is one of the warnings.
+    pub identity_conflict: Option<Text>,
     /// Since when the Secret is being deleted and waits for the instances that use it, if so. It serves deletions only.
     pub deletions_only: Option<Timestamp>,
     /// The Kubernetes version of the cluster (`gitVersion`), as of the last connection; none if it does not tell.
@@ -126,6 +137,8 @@ pub enum ClusterChange {
     Permissions,
     /// The Secret's protection changed, and nothing that concerns its users.
     Protection,
+    /// Another server claims the UID of this cluster under another trust anchor, or no longer does.
+    IdentityConflict,
 }
 
 /// The failure of a step, as of now.

@@ -293,7 +293,7 @@ impl Connector {
             }
             (answer, _) => answer?,
         };
-        let identity = answer.identity(&self.server)?;
+        let identity = answer.identity(&self.server, self.source.trust_anchor())?;
         transports.expect(identity.expected());
         if let Some(registry) = registry
             && registry.is_hub_token(&self.source).await
@@ -490,7 +490,7 @@ impl Connector {
 
     /// Whether an answer is that of the cluster that was connected.
     fn is_known(&self, answer: &Answer) -> bool {
-        let answered = answer.identity(&self.server).ok();
+        let answered = answer.identity(&self.server, self.source.trust_anchor()).ok();
         answered.is_some() && self.state.lock().identity == answered
     }
 

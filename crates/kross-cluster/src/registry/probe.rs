@@ -90,10 +90,10 @@ fn unanswered(error: &TransportError) -> ConnectionFailure {
 impl Answer {
     /// The cluster's identity. Without a UID it is the server's URL, even if the UID was known before: the server may be that
     /// of another cluster by now.
-    pub(super) fn identity(&self, server: &str) -> Result<ClusterIdentity, ConnectionFailure> {
+    pub(super) fn identity(&self, server: &str, anchor: &str) -> Result<ClusterIdentity, ConnectionFailure> {
         match self {
-            Self::Uid(uid) => Ok(ClusterIdentity::verified(uid)),
-            Self::Unidentified => Ok(ClusterIdentity::unverified(server)),
+            Self::Uid(uid) => Ok(ClusterIdentity::verified(uid, anchor)),
+            Self::Unidentified => Ok(ClusterIdentity::unverified(server, anchor)),
             Self::Busy(failure) => Err(failure.clone()),
         }
     }

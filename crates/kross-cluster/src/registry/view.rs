@@ -113,12 +113,12 @@ impl Inner {
     pub(super) fn views(&self) -> Vec<ClusterView> {
         let mut secrets = self.secrets();
         secrets.sort_by_key(|secret| secret.key());
-        secrets.iter().map(|secret| view(secret)).collect()
+        secrets.iter().map(|secret| view(secret, self)).collect()
     }
 }
 
-fn view(secret: &WatchedSecret) -> ClusterView {
-    let SecretSnapshot { state, users, entry } = secret.snapshot();
+fn view(secret: &WatchedSecret, inner: &Inner) -> ClusterView {
+    let SecretSnapshot { state, users, entry } = secret.snapshot(inner);
     let connector = entry.as_ref().map(|entry| &entry.connector);
     let counts = connector.map(|connector| connector.breaker.counts()).unwrap_or_default();
     let attempts = connector.map(|connector| connector.attempts()).unwrap_or_default();

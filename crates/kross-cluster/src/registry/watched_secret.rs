@@ -12,13 +12,14 @@ use tokio::task::AbortHandle;
 use super::Inner;
 use super::connection_state::{ClusterChange, ClusterIdentity, Connection, ConnectionState, failed};
 use super::credential_entry::{ConnectorSnapshot, ConnectorState, CredentialEntry};
+use super::identity_claims;
 use super::protection;
 use super::secret_content::{SecretContent, SecretUse};
 use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
 use crate::cache::{Cache, Lookup};
 use crate::client::Route;
 use crate::error::ApiError;
-use crate::object::StoredObject;
+use crate::object::{ClusterId, StoredObject};
 use crate::secrets::{SecretConsumer, SecretRefusal};
 
 /// Why requests are refused before the first attempt to connect has ended.
@@ -122,7 +123,8 @@ impl Reported {
             // No change by itself. But the next report is one even if it repeats the last: consumers may have read this
             // state meanwhile.
             (_, Self::Connecting) => None,
-            (Self::Connected(_, old), Self::Connected(_, new)) if old == new => {
+            // Also with another certificate authority: the Secret leads where it led.
+            (Self::Connected(_, old), Self::Connected(_, new)) if old.is_same_claim(new) => {
                 Some(ClusterChange::Credential)
             }
             (_, Self::Connected(..)) => Some(ClusterChange::Connected),
@@ -284,6 +286,7 @@ impl WatchedSecret {
         let report = state.report(&self.address, self.secret_use);
         if let Reported::Connected(_, identity) = &report {
             state.identity = Some(identity.clone());
+            inner.claim_identity(&self.key(), identity);
         }
         self.update_route(&state);
         let change = state.reported.change_to(&report);
@@ -360,10 +363,31 @@ impl WatchedSecret {
         } else {
             state.waiting.insert(consumer.into());
         }
-        self.current_state(&mut state, consumer)
+        self.current_state(&mut state, inner, consumer)
     }
 
-    fn current_state(&self, state: &mut State, consumer: SecretConsumer<'_>) -> ConnectionState {
+    /// The id of the cluster with this UID or URL, if that is known without a connection.
+    pub(super) fn cluster_id(&self, claim: &str, consumer: SecretConsumer<'_>) -> Option<ClusterId> {
+        let state = self.state.lock();
+        let is_refused = || state.verdicts.get(&consumer.into()).is_none_or(|(refusal, _)| refusal.is_some());
+        if state.secret.is_some() && is_refused() {
+            return None;
+        }
+        match (&state.identity, &state.content) {
+            (Some(identity), _) if *identity.uid == *claim => Some(identity.id.clone()),
+            (_, SecretContent::Usable(_, accepted)) => {
+                Some(ClusterId::proven(claim, accepted.trust_anchor()))
+            }
+            _ => None,
+        }
+    }
+
+    fn current_state(
+        &self,
+        state: &mut State,
+        inner: &Inner,
+        consumer: SecretConsumer<'_>,
+    ) -> ConnectionState {
         if let Some(failure) = state.content.failure(&self.address, self.secret_use, consumer) {
             let (since, last_contact) = (state.changed_at, state.last_contact);
             return ConnectionState::NotConnected {
@@ -382,21 +406,26 @@ impl WatchedSecret {
         self.route_to(&connection);
         match connection {
             ConnectorState::Connecting => ConnectionState::Connecting { since },
-            ConnectorState::Connected(client, identity) => ConnectionState::Connected(Connection {
-                client: connector.audited(&client, &self.address).routed(&self.route),
-                identity,
-                server: connector.server.clone(),
-                since,
-                last_contact: last_contact.unwrap_or(since),
-                method: connector.source.method().as_str().into(),
-                warnings: connector.warnings(),
-                deletions_only: state
-                    .secret
-                    .as_deref()
-                    .and_then(|secret| protection::deletions_only_since(secret, self.secret_use)),
-                version,
-                round_trip,
-            }),
+            ConnectorState::Connected(client, identity) => {
+                let conflict =
+                    inner.has_identity_conflict(&identity).then(|| identity_claims::WARNING.into());
+                ConnectionState::Connected(Connection {
+                    client: connector.audited(&client, &self.address).routed(&self.route),
+                    identity,
+                    server: connector.server.clone(),
+                    since,
+                    last_contact: last_contact.unwrap_or(since),
+                    method: connector.source.method().as_str().into(),
+                    warnings: connector.warnings().into_iter().chain(conflict.clone()).collect(),
+                    identity_conflict: conflict,
+                    deletions_only: state
+                        .secret
+                        .as_deref()
+                        .and_then(|secret| protection::deletions_only_since(secret, self.secret_use)),
+                    version,
+                    round_trip,
+                })
+            }
             ConnectorState::Failed(failure) => ConnectionState::NotConnected {
                 failure: ConnectionFailure { last_contact: state.last_contact, ..failure },
                 identity: identity.or_else(|| state.identity.clone()),
@@ -416,9 +445,9 @@ impl WatchedSecret {
     }
 
     /// Everything that the status page shows.
-    pub(super) fn snapshot(&self) -> SecretSnapshot {
+    pub(super) fn snapshot(&self, inner: &Inner) -> SecretSnapshot {
         let mut state = self.state.lock();
-        let connection = self.current_state(&mut state, SecretConsumer::Definition);
+        let connection = self.current_state(&mut state, inner, SecretConsumer::Definition);
         SecretSnapshot { state: connection, users: state.users, entry: state.current.clone() }
     }
 }

@@ -41,7 +41,7 @@ impl Setup {
         Self::with_caches(CacheOptions::default(), options).await
     }
 
-    async fn with_caches(caches: CacheOptions, options: ClusterOptions) -> Self {
+    pub async fn with_caches(caches: CacheOptions, options: ClusterOptions) -> Self {
         // Starting control planes takes a deep stack.
         let fixture = Box::pin(Fixture::with(&["eu"])).await;
         let config = fixture.hub.plane.admin().config().await.unwrap();

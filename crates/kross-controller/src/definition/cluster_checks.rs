@@ -72,6 +72,8 @@ pub(super) struct ReferencedCluster {
     /// The name that messages use.
     pub(super) display: String,
     pub(super) state: CheckState,
+    /// What people should know about the connected cluster, which is used nevertheless.
+    pub(super) warning: Option<Text>,
 }
 
 /// How far the check of a cluster is.
@@ -133,7 +135,9 @@ pub(super) fn check(
     let secrets: Vec<SecretAddress> = named.keys().cloned().collect();
     let handles = context.cluster_handles.hold(context, definition, &secrets);
     let clusters = named.into_iter().zip(handles).map(|((secret, (display, resources)), handle)| {
-        let state = match handle.state(kross_cluster::SecretConsumer::Definition) {
+        let connection = handle.state(kross_cluster::SecretConsumer::Definition);
+        let warning = connection.connected().and_then(|connection| connection.identity_conflict.clone());
+        let state = match connection {
             ConnectionState::Connecting { .. } => CheckState::Connecting,
             ConnectionState::NotConnected { failure, .. } => CheckState::NotConnected(failure),
             ConnectionState::Connected(connection) => {
@@ -146,7 +150,7 @@ pub(super) fn check(
                 }
             }
         };
-        ReferencedCluster { secret, display, state }
+        ReferencedCluster { secret, display, state, warning }
     });
     Some(ClusterChecks { clusters: clusters.collect() })
 }
@@ -344,7 +348,8 @@ impl ReferencedCluster {
             CheckState::Preflight | CheckState::PreflightFailed(_) | CheckState::Checked(_)
                 if kind == ConditionType::ClusterValidated =>
             {
-                let message = format!("cluster `{display}`: kubeconfig and credentials are good");
+                let warning = self.warning.as_ref().map_or_else(String::new, |it| format!("; warning: {it}"));
+                let message = format!("cluster `{display}`: kubeconfig and credentials are good{warning}");
                 (ConditionStatus::True, Reason::Validated, message)
             }
             CheckState::Preflight | CheckState::PreflightFailed(_) | CheckState::Checked(_) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
+use kross_api::{FailureReason, Operation, labels, managers};
 use kross_cluster::{ApiError, ApiKind, Apply, ClusterClient, Missing, ObjectKey, StoredObject};
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, Plan, PlannedObject};
 use kross_value::{Text, Value};
@@ -16,8 +16,9 @@ use super::clients::{ClientError, InstanceClients};
 use super::observation::version_of;
 use super::pass::Pass;
 use crate::context::Context;
+use crate::permits::WriteCredential;
 
-/// How many writes of one instance run at once in one cluster.
+/// How many writes of one instance run at once with one credential.
 const CONCURRENT_WRITES: usize = 16;
 
 /// What became of one write.
@@ -62,7 +63,9 @@ impl Pass<'_> {
                 is_hook: plan.lifecycles.get(&node.id).is_some_and(|lifecycle| lifecycle.deletion),
                 is_repair: self.is_repair(&object.key),
             };
-            Some((&object.key.cluster, write.run(node, applyset, self.memory.writes_before).boxed()))
+            let reference = plan.access_paths.to(&object.key).map(|access_path| &access_path.key);
+            let credential = self.clients.credential(&object.key, reference);
+            Some((credential, write.run(node, applyset, self.memory.writes_before).boxed()))
         });
         let written: Vec<Written> = concurrently(&self.clients, writes).await;
         for write in written {
@@ -176,20 +179,21 @@ fn explain(key: &ObjectKey, error: &ClientError, is_secret: bool) -> String {
     format!("{message}{advice}")
 }
 
-/// Awaits operations concurrently, with a limit for each cluster, so that a slow cluster does not delay the others.
+/// Awaits operations concurrently, with a limit for each credential, so that a slow cluster does not delay the others.
 pub(super) async fn concurrently<'f, T>(
     clients: &InstanceClients<'_>,
-    operations: impl Iterator<Item = (&'f ClusterId, BoxFuture<'f, T>)>,
+    operations: impl Iterator<Item = (WriteCredential, BoxFuture<'f, T>)>,
 ) -> Vec<T> {
-    let mut by_cluster: BTreeMap<&ClusterId, Vec<BoxFuture<'f, T>>> = BTreeMap::new();
-    for (cluster, operation) in operations {
-        by_cluster.entry(cluster).or_default().push(operation);
+    let mut by_credential: BTreeMap<WriteCredential, Vec<BoxFuture<'f, T>>> = BTreeMap::new();
+    for (credential, operation) in operations {
+        by_credential.entry(credential).or_default().push(operation);
     }
-    let clusters: Vec<&ClusterId> = by_cluster.keys().copied().collect();
-    let all = by_cluster.into_iter().map(|(cluster, operations)| {
+    let (credentials, operations): (Vec<WriteCredential>, Vec<_>) = by_credential.into_iter().unzip();
+    let all = credentials.iter().zip(operations).map(|(credential, operations)| {
         let operations = stream::iter(operations).buffer_unordered(CONCURRENT_WRITES).collect::<Vec<T>>();
-        clients.write(cluster, operations)
+        clients.write(credential, operations)
     });
+    let clusters = credentials.iter().map(|(cluster, _)| cluster);
     clients.request(clusters, join_all(all)).await.into_iter().flatten().collect()
 }
 

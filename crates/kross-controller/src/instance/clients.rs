@@ -6,13 +6,15 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use kross_api::{ClusterId, FailureReason, GroupKind, Inventory};
-use kross_cluster::{ApiError, ApiKind, Cache, ClusterClient, Selection, StoredObject, SyncPolicy};
+use kross_cluster::{
+    ApiError, ApiKind, Cache, ClusterClient, ObjectKey, Selection, StoredObject, SyncPolicy,
+};
 use kross_plan::{KindKey, ReferenceKey};
 use kross_value::Text;
 
 use crate::context::Context;
 use crate::graphs::Served;
-use crate::permits::{ClusterPermits, Permit};
+use crate::permits::{ClusterPermits, Permit, WriteCredential};
 
 /// How many clusters are asked at once on behalf of one instance. One that does not answer takes a place until its timeout.
 const CONCURRENT_CLUSTERS: usize = 128;
@@ -32,7 +34,8 @@ pub(super) struct InstanceClients<'a> {
 /// The clients and caches of one remote cluster.
 #[derive(Debug)]
 struct RemoteClients {
-    /// One for each reference that resolves to the cluster. The first one serves requests that are about no reference.
+    /// One for each reference that resolves to the cluster, as its UID and its trust anchor prove. The first one serves requests
+    /// that are about no reference.
     clients: Vec<(ReferenceKey, ClusterClient)>,
     /// The caches of the instance's objects, one for each kind.
     caches: Vec<Arc<Cache>>,
@@ -99,9 +102,9 @@ impl<'a> InstanceClients<'a> {
         self.request(clusters, all).await
     }
 
-    /// Awaits writes to a cluster, after those of instances that asked before if there are many of them.
-    pub(super) async fn write<T>(&self, cluster: &ClusterId, writes: impl Future<Output = T>) -> T {
-        self.writers.write(cluster, writes).await
+    /// Awaits writes with a credential, after those of instances that asked before if there are many of them.
+    pub(super) async fn write<T>(&self, credential: &WriteCredential, writes: impl Future<Output = T>) -> T {
+        self.writers.write(credential, writes).await
     }
 
     /// Adds the client of a remote cluster that a reference resolves to.
@@ -140,8 +143,8 @@ impl<'a> InstanceClients<'a> {
         self.client_by(cluster, None)
     }
 
-    /// The client of a cluster with the credential of a reference; with another one if that reference does not resolve to
-    /// the cluster now.
+    /// The client of a cluster with the credential of a reference. If that reference does not resolve to the cluster now, it is
+    /// that of another reference which is proven to lead to the same one; a server that only claims the same UID has another id.
     pub(super) fn client_by(
         &self,
         cluster: &ClusterId,
@@ -153,6 +156,16 @@ impl<'a> InstanceClients<'a> {
         let clients = self.remotes.get(cluster).map_or(&[][..], |remote| &remote.clients);
         let found = clients.iter().find(|(by, _)| Some(by) == reference).or(clients.first());
         found.map(|(_, client)| client).ok_or_else(|| ClientError::NotConnected(cluster.clone()))
+    }
+
+    /// The credential for objects of a kind in a cluster, or that of a reference.
+    pub(super) fn credential(&self, key: &ObjectKey, reference: Option<&ReferenceKey>) -> WriteCredential {
+        let client = match reference {
+            Some(_) => self.client_by(&key.cluster, reference),
+            None => self.client_for(&key.cluster, &key.group, &key.kind),
+        };
+        let access = client.map_or_else(|_| "".into(), |client| client.access().clone());
+        (key.cluster.clone(), access)
     }
 
     /// The references that resolve to a remote cluster.

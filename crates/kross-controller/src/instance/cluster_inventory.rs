@@ -43,7 +43,9 @@ pub(super) fn remove_abandoned(
     for (reference, uid) in observation.abandoned.drain(..) {
         let owned = recorded.find(&reference, &uid).cloned();
         recorded.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
-        observation.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
+        let is_abandoned =
+            |known: &InventoryCluster| known.key.as_str() == reference && known.id.claim() == uid;
+        observation.observed.recorded.retain(|known| !is_abandoned(known));
         if let Some(owned) = owned {
             release_report::abandoned(context, instance, &owned);
         }
@@ -81,16 +83,19 @@ pub(super) fn remove_given_up(
     context: &Context,
     instance: &StoredObject,
     recorded: &mut ClusterInventory,
-    plan: Option<&Plan>,
+    plan: Option<(&Plan, &Observation)>,
 ) -> bool {
     let given_up = GivenUp::of(instance);
     if given_up.is_none() {
         return false;
     }
-    let used = plan.into_iter().flat_map(|plan| &plan.clusters).filter(|used| !used.former);
-    let used: HashSet<&str> = used.map(|used| used.id.as_str()).collect();
-    let is_given_up =
-        |cluster: &RecordedCluster| given_up.contains(&cluster.uid) && !used.contains(cluster.uid.as_str());
+    let is_used = |cluster: &RecordedCluster| {
+        plan.is_some_and(|(plan, observation)| {
+            let id = observation.id_of(cluster);
+            plan.clusters.iter().any(|used| !used.former && used.id == id)
+        })
+    };
+    let is_given_up = |cluster: &RecordedCluster| given_up.contains(&cluster.uid) && !is_used(cluster);
     let removed: Vec<RecordedCluster> =
         recorded.clusters().iter().filter(|cluster| is_given_up(cluster)).cloned().collect();
     recorded.retain(|cluster| !is_given_up(cluster));
@@ -101,7 +106,7 @@ pub(super) fn remove_given_up(
 /// Removes the clusters from an observation that the inventory no longer has. Returns whether there were any.
 pub(super) fn remove_unrecorded(recorded: &ClusterInventory, observation: &mut Observation) -> bool {
     let known = observation.observed.recorded.len();
-    let still = |known: &InventoryCluster| recorded.find(known.key.as_str(), known.id.as_str()).is_some();
+    let still = |known: &InventoryCluster| recorded.find(known.key.as_str(), known.id.claim()).is_some();
     observation.observed.recorded.retain(still);
     observation.observed.recorded.len() != known
 }
@@ -169,7 +174,7 @@ pub(super) fn applied_objects(plan: &Plan) -> impl Iterator<Item = (&PlannedObje
 /// The kinds that a plan applies in remote clusters, by cluster and reference.
 pub(super) struct PlannedContents<'a> {
     plan: &'a Plan,
-    in_use: HashMap<&'a str, Vec<&'a UsedCluster>>,
+    in_use: HashMap<&'a ClusterId, Vec<&'a UsedCluster>>,
     kinds: HashMap<(&'a ClusterId, &'a ReferenceKey), BTreeSet<GroupKind>>,
 }
 
@@ -183,9 +188,9 @@ impl<'a> PlannedContents<'a> {
                 kinds.entry((cluster, &access_path.key)).or_default().insert(GroupKind::new(group, kind));
             }
         }
-        let mut in_use: HashMap<&str, Vec<&UsedCluster>> = HashMap::new();
+        let mut in_use: HashMap<&ClusterId, Vec<&UsedCluster>> = HashMap::new();
         for used in plan.clusters.iter().filter(|used| !used.former) {
-            in_use.entry(used.id.as_str()).or_default().push(used);
+            in_use.entry(&used.id).or_default().push(used);
         }
         Self { plan, in_use, kinds }
     }
@@ -200,9 +205,13 @@ impl<'a> PlannedContents<'a> {
     }
 
     /// What the plan keeps in a recorded cluster by the recorded reference, and the kinds that it has there by others.
-    pub(super) fn kept(&self, recorded: &RecordedCluster) -> (Inventory, BTreeSet<GroupKind>) {
+    pub(super) fn kept(
+        &self,
+        recorded: &RecordedCluster,
+        id: &ClusterId,
+    ) -> (Inventory, BTreeSet<GroupKind>) {
         let (mut own, mut others) = (Inventory::default(), BTreeSet::new());
-        for used in self.in_use.get(recorded.uid.as_str()).into_iter().flatten() {
+        for used in self.in_use.get(id).into_iter().flatten() {
             let contents = self.contents(used);
             if used.key.as_str() == recorded.reference {
                 own.extend(&contents);
@@ -226,26 +235,32 @@ pub(super) struct RemoteInventory {
 }
 
 /// The remote clusters that have, or may have, objects.
-pub(super) fn remote_inventories(recorded: &ClusterInventory) -> Vec<RemoteInventory> {
-    let mut references: HashMap<&str, Vec<(ReferenceKey, Text)>> = HashMap::new();
+pub(super) fn remote_inventories(
+    recorded: &ClusterInventory,
+    observation: &Observation,
+) -> Vec<RemoteInventory> {
+    let mut references: HashMap<ClusterId, Vec<(ReferenceKey, Text)>> = HashMap::new();
     for cluster in recorded.clusters() {
         let key = ReferenceKey::parse(&cluster.reference).map(|key| (key, cluster.name.as_str().into()));
-        references.entry(&cluster.uid).or_default().extend(key);
+        references.entry(observation.id_of(cluster)).or_default().extend(key);
     }
-    let contents = contents_by_cluster(recorded).into_iter();
+    let contents = contents_by_cluster(recorded, observation).into_iter();
     let remote = |(cluster, (name, contents)): (ClusterId, (Text, Inventory))| {
-        let references = references.remove(cluster.as_str()).unwrap_or_default();
+        let references = references.remove(&cluster).unwrap_or_default();
         RemoteInventory { cluster, name, contents, references }
     };
     contents.map(remote).collect()
 }
 
-/// What is, or may be, in each remote cluster, by whichever reference.
-pub(super) fn contents_by_cluster(recorded: &ClusterInventory) -> BTreeMap<ClusterId, (Text, Inventory)> {
+/// What is, or may be, in each remote cluster, by whichever reference that is proven to lead there.
+pub(super) fn contents_by_cluster(
+    recorded: &ClusterInventory,
+    observation: &Observation,
+) -> BTreeMap<ClusterId, (Text, Inventory)> {
     let mut contents: BTreeMap<ClusterId, (Text, Inventory)> = BTreeMap::new();
     for cluster in recorded.clusters().iter().filter(|cluster| !cluster.contents.group_kinds.is_empty()) {
         let new = || (Text::from(cluster.name.as_str()), Inventory::default());
-        let (_, there) = contents.entry(ClusterId::new(&cluster.uid)).or_insert_with(new);
+        let (_, there) = contents.entry(observation.id_of(cluster)).or_insert_with(new);
         there.extend(&cluster.contents);
     }
     contents

@@ -19,7 +19,7 @@ use kross_value::Value;
 use super::clients::InstanceClients;
 use super::cluster_inventory;
 use super::memory::Memory;
-use super::observation::Observation;
+use super::observation::{Observation, unproven_id};
 use super::targets::{FoundTarget, Source, TargetKey, Targets, Unresolved};
 use crate::context::Context;
 
@@ -56,11 +56,11 @@ impl ClusterResolver<'_> {
             let Some(key) = ReferenceKey::parse(&cluster.reference).filter(|key| !is_choice(key)) else {
                 continue;
             };
+            let id = observation.id_of(cluster);
             for kind in &cluster.contents.group_kinds {
                 let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
-                clients.route((ClusterId::new(&cluster.uid), group, kind), &key);
+                clients.route((id.clone(), group, kind), &key);
             }
-            let id = ClusterId::new(&cluster.uid);
             let is_listed = |kind: &GroupKind| {
                 let key = (id.clone(), kind.group.as_str().into(), kind.kind.as_str().into());
                 memory.child_caches.get(&key).is_some_and(|child| child.cache.has_synced())
@@ -134,7 +134,9 @@ impl ClusterResolver<'_> {
         };
         let source = match targets.source(reference) {
             Ok(source) => source,
-            Err(unresolved) => return self.observe_unresolved(reference, key, unresolved, observation),
+            Err(unresolved) => {
+                return self.observe_unresolved((reference, key), unresolved, observation, memory);
+            }
         };
         let known = self.recorded.by_reference(key.as_str());
         if known.is_none() && !self.has_room_for(key, &source, memory) {
@@ -148,10 +150,10 @@ impl ClusterResolver<'_> {
             ConnectionState::Connecting { since } => {
                 observation.connecting |= known.is_some() && is_in_grace_period(since);
                 let Some(known) = known else { return false };
-                recorded(known, connecting(since))
+                recorded(known, self.recorded_id(key, known, memory), connecting(since))
             }
             ConnectionState::NotConnected { failure, identity } => match (known, identity) {
-                (Some(known), _) => recorded(known, failure),
+                (Some(known), _) => recorded(known, self.recorded_id(key, known, memory), failure),
                 (None, identity) => unrecorded(key, identity, failure),
             },
             ConnectionState::Connected(connection) => {
@@ -165,7 +167,7 @@ impl ClusterResolver<'_> {
                         observation.abandoned.push((known.reference.clone(), known.uid.clone()));
                     }
                     Identity::Changed(known, failure) => {
-                        let mut state = recorded(known, failure);
+                        let mut state = recorded(known, self.recorded_id(key, known, memory), failure);
                         state.secret = source.behind_target();
                         self.observe(key, state, reference, Some(&source), observation);
                         return true;
@@ -203,7 +205,17 @@ impl ClusterResolver<'_> {
             None => client,
         };
         clients.add(&state.id, key, client);
+        memory.cluster_ids.insert(key.clone(), state.id.clone());
         state
+    }
+
+    /// The id of a cluster in the inventory that is not connected. The inventory proves nothing: what counts is where the reference
+    /// led before, or else what its Secret says. A cluster of which neither is known is the same as no other.
+    fn recorded_id(&self, key: &ReferenceKey, known: &RecordedCluster, memory: &Memory) -> ClusterId {
+        let namespace = self.instance.namespace().map(|namespace| &**namespace);
+        let last = memory.cluster_ids.get(key).filter(|id| id.claim() == known.uid).cloned();
+        let by_secret = || memory.cluster_handles.get(key)?.cluster_id(&known.uid, namespace);
+        last.or_else(by_secret).unwrap_or_else(|| unproven_id(known))
     }
 
     /// Changes of the target that a reference leads to concern the instance from now on.
@@ -218,10 +230,10 @@ impl ClusterResolver<'_> {
     /// Observes a reference that does not lead to a Secret, or not yet. Returns whether that is anything new.
     fn observe_unresolved(
         &self,
-        reference: &ResolvedCluster,
-        key: &ReferenceKey,
+        (reference, key): (&ResolvedCluster, &ReferenceKey),
         unresolved: Unresolved,
         observation: &mut Observation,
+        memory: &Memory,
     ) -> bool {
         let known = self.recorded.by_reference(key.as_str()).filter(|_| !is_choice(key));
         let failure = match unresolved {
@@ -237,7 +249,7 @@ impl ClusterResolver<'_> {
             Unresolved::Failed(failure) => failure,
         };
         let state = match known {
-            Some(known) => recorded(known, failure),
+            Some(known) => recorded(known, self.recorded_id(key, known, memory), failure),
             None => unrecorded(key, None, failure),
         };
         self.observe(key, state, reference, None, observation);
@@ -412,7 +424,7 @@ pub(super) fn release_unused(
     context: &Context,
     instance: &ObjectKey,
     plan: &Plan,
-    recorded: &ClusterInventory,
+    (recorded, observation): (&ClusterInventory, &Observation),
     memory: &mut Memory,
 ) {
     let keys: HashSet<&ReferenceKey> = plan.clusters.iter().map(|used| &used.key).collect();
@@ -425,12 +437,14 @@ pub(super) fn release_unused(
         wanted
     });
     left.iter().for_each(|handle| leave_cluster(context, instance, handle, memory));
+    let Memory { cluster_ids, cluster_handles, .. } = memory;
+    cluster_ids.retain(|key, _| keys.contains(key) || cluster_handles.contains_key(key));
     release_targets(context, instance, plan, recorded, memory);
-    let used = plan.clusters.iter().map(|used| used.id.as_str());
-    let ids: HashSet<&str> =
-        used.chain(recorded.clusters().iter().map(|recorded| recorded.uid.as_str())).collect();
+    let used = plan.clusters.iter().map(|used| used.id.clone());
+    let ids: HashSet<ClusterId> =
+        used.chain(recorded.clusters().iter().map(|recorded| observation.id_of(recorded))).collect();
     memory.child_caches.retain(|(cluster, ..), child| {
-        let wanted = ids.contains(cluster.as_str());
+        let wanted = ids.contains(cluster);
         if !wanted {
             context.instances.unwatch(instance, child.cache.key());
         }
@@ -513,16 +527,17 @@ fn connected(connection: &Connection) -> ObservedCluster {
         connection: ClusterConnection::Connected { since, last_contact },
         succeeded: false,
         deletions_only: None,
+        warning: connection.identity_conflict.clone(),
         secret: None,
     }
 }
 
 /// A cluster of the inventory that is not connected.
-fn recorded(known: &RecordedCluster, failure: ConnectionFailure) -> ObservedCluster {
+fn recorded(known: &RecordedCluster, id: ClusterId, failure: ConnectionFailure) -> ObservedCluster {
     ObservedCluster {
         uid: Some(known.uid.as_str().into()),
         unverified: known.unverified,
-        ..not_connected(ClusterId::new(&known.uid), failure)
+        ..not_connected(id, failure)
     }
 }
 
@@ -547,6 +562,7 @@ fn not_connected(id: ClusterId, failure: ConnectionFailure) -> ObservedCluster {
         connection: ClusterConnection::NotConnected(failure),
         succeeded: false,
         deletions_only: None,
+        warning: None,
         secret: None,
     }
 }

@@ -79,8 +79,8 @@ impl Pass<'_> {
             self.resolve_inventory_clusters();
         }
         cluster_inventory::record_uids(&mut self.inventory.remote, &self.observation);
-        let kinds =
-            inventory_kinds(&cluster_inventory::contents_by_cluster(&self.inventory.remote), Some(graph));
+        let kinds = cluster_inventory::contents_by_cluster(&self.inventory.remote, &self.observation);
+        let kinds = inventory_kinds(&kinds, Some(graph));
         let clusters = kinds.iter().map(|((cluster, ..), _)| cluster);
         let not_connected: Vec<&ClusterId> =
             clusters.filter(|cluster| self.clients.client(cluster).is_err()).collect();

@@ -33,7 +33,7 @@ impl Pass<'_> {
         let mut succeeded = due.len() == deletions.len();
         let deletes = due.into_iter().map(|pending| {
             let delete = async move { (pending, delete_one(clients, pending).await) };
-            (&pending.key.cluster, delete.boxed())
+            (clients.credential(&pending.key, None), delete.boxed())
         });
         let results = concurrently(clients, deletes).await;
         for (pending, result) in results {
@@ -86,7 +86,7 @@ impl Pass<'_> {
         let mut released = Released { retry: due.len() < deletions.len(), ..Released::default() };
         let releases = due.into_iter().map(|pending| {
             let release = async move { (pending, release_one(clients, pending).await) };
-            (&pending.key.cluster, release.boxed())
+            (clients.credential(&pending.key, None), release.boxed())
         });
         let results = concurrently(clients, releases).await;
         for (pending, result) in results {

@@ -95,7 +95,7 @@ impl Pass<'_> {
             return self.observation.observed.unserved.contains(&kind);
         }
         let asked = async {
-            if self.verify_cluster(&key.cluster, key.cluster.as_str()).await.is_err() {
+            if self.verify_cluster(&key.cluster, key.cluster.claim()).await.is_err() {
                 return false;
             }
             let Ok(client) = self.clients.client_for(&key.cluster, &key.group, &key.kind) else {

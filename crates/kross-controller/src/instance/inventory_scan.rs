@@ -78,7 +78,7 @@ impl Pass<'_> {
             // The pass ends here: the lists would be repeated in a moment.
             return Ok(scan);
         }
-        let remotes = cluster_inventory::remote_inventories(&remaining);
+        let remotes = cluster_inventory::remote_inventories(&remaining, &self.observation);
         scan.clusters.extend(remotes.iter().filter_map(|remote| used_cluster(&self.observation, remote)));
         let (mut listed, mut blocked) = (Vec::new(), Vec::new());
         for (remote, found) in self.list_remotes(&remotes, Proof::Presence).await {
@@ -121,7 +121,7 @@ impl Pass<'_> {
     ) -> Result<(), InstanceError> {
         let found = self.list_local(Proof::Absence).await?;
         self.observation.extend(found.without(&scan.orphaned));
-        let remotes = cluster_inventory::remote_inventories(&self.inventory.remote);
+        let remotes = cluster_inventory::remote_inventories(&self.inventory.remote, &self.observation);
         self.prove_absence_in(remotes.iter(), graph, scan).await;
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Pass<'_> {
         }
         let holding = closing.iter().filter(|closing| closing.holds_objects && !scan.is_blocked(&closing.id));
         let holding: HashSet<&ClusterId> = holding.map(|closing| &closing.id).collect();
-        let remotes = cluster_inventory::remote_inventories(&self.inventory.remote);
+        let remotes = cluster_inventory::remote_inventories(&self.inventory.remote, &self.observation);
         let remotes = remotes.iter().filter(|remote| holding.contains(&remote.cluster));
         if !self.prove_absence_in(remotes, graph, scan).await {
             return Ok(false);
@@ -189,11 +189,11 @@ impl Pass<'_> {
         let orphaned = plan.orphaned.iter().filter(|pending| left.contains(&pending.key.cluster));
         let orphaned: Vec<PendingDeletion> = orphaned.cloned().collect();
         let closed: HashSet<(&str, &str)> =
-            closed.iter().map(|closed| (closed.key.as_str(), closed.id.as_str())).collect();
+            closed.iter().map(|closed| (closed.key.as_str(), closed.id.claim())).collect();
         let is_closed = |reference: &str, uid: &str| closed.contains(&(reference, uid));
         self.inventory.remote.retain(|cluster| !is_closed(&cluster.reference, &cluster.uid));
         let recorded = &mut self.observation.observed.recorded;
-        recorded.retain(|cluster| !is_closed(cluster.key.as_str(), cluster.id.as_str()));
+        recorded.retain(|cluster| !is_closed(cluster.key.as_str(), cluster.id.claim()));
         self.write_inventory().await?;
         // No later pass knows of them.
         self.report_orphaned(&orphaned, &scan.clusters);
@@ -206,7 +206,7 @@ impl Pass<'_> {
         let entries = Instance::of(self.instance.value()).clusters();
         let polled = entries.iter().filter(|entry| entry.mode == SyncMode::Poll);
         let polled: HashSet<&str> = polled.filter_map(|entry| entry.uid.as_deref()).collect();
-        let watched = remotes.iter().filter(|remote| !polled.contains(remote.cluster.as_str()));
+        let watched = remotes.iter().filter(|remote| !polled.contains(remote.cluster.claim()));
         let contents = watched
             .map(|remote| (remote.cluster.clone(), (Text::from(""), remote.contents.clone())))
             .collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kross_api::{Operation, SecretAddress};
+use kross_api::{ClusterId, Operation, SecretAddress};
 use kross_cluster::{Cache, CacheKey, ClusterHandle, Digest, ObjectKey};
 use kross_plan::{ExternalRead, KindKey, OperationFailure, ReferenceKey};
 use kross_value::Text;
@@ -52,6 +52,8 @@ pub(super) struct Memory {
     pub(super) external_caches: HashMap<ExternalRead, Vec<Cache>>,
     /// The handles of the remote clusters that the instance uses.
     pub(super) cluster_handles: HashMap<ReferenceKey, ClusterHandle>,
+    /// The clusters that the references led to when they were last connected.
+    pub(super) cluster_ids: HashMap<ReferenceKey, ClusterId>,
     /// The targets whose changes concern the instance.
     pub(super) targets: HashSet<TargetKey>,
     /// The caches of the instance's objects in remote clusters.
@@ -383,7 +385,7 @@ fn leave_namespace_cluster(all: &mut NamespaceClusters, namespace: &Option<Text>
 
 #[cfg(test)]
 mod tests {
-    use kross_api::{ClusterId, FailureReason};
+    use kross_api::FailureReason;
 
     use super::*;
 

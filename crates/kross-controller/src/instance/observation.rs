@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use kross_api::{GroupKind, Operation, SyncMode, labels};
+use kross_api::{ClusterId, GroupKind, Operation, RecordedCluster, SyncMode, labels};
 use kross_cluster::{Cache, CacheKey, Lookup, ObjectKey, StoredObject};
 use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
@@ -45,6 +45,16 @@ pub(super) struct Observation {
 }
 
 impl Observation {
+    /// The id of a cluster in the inventory. Its UID alone does not tell which one it is, since another server may claim that: its
+    /// reference does.
+    pub(super) fn id_of(&self, recorded: &RecordedCluster) -> ClusterId {
+        let key = ReferenceKey::parse(&recorded.reference);
+        match key.and_then(|key| self.observed.clusters.get(&key)) {
+            Some(state) if state.uid.as_deref() == Some(recorded.uid.as_str()) => state.id.clone(),
+            _ => unproven_id(recorded),
+        }
+    }
+
     /// Adds an object as it is now.
     pub(super) fn add(&mut self, key: ObjectKey, object: Arc<StoredObject>, memory: &Memory) {
         let remembered = memory.digests.get(&key);
@@ -175,6 +185,11 @@ impl Pass<'_> {
         }
         drifted
     }
+}
+
+/// The id of a cluster that nothing proves to be the same as that of another reference.
+pub(super) fn unproven_id(recorded: &RecordedCluster) -> ClusterId {
+    ClusterId::proven(&recorded.uid, &recorded.reference)
 }
 
 /// Whether a cache is of a kind.

@@ -98,7 +98,12 @@ impl<'a> Pass<'a> {
             return Ok(Next::After(SOON));
         }
         let remote = &mut self.inventory.remote;
-        if cluster_inventory::remove_given_up(self.context, &self.instance, remote, Some(&plan)) {
+        if cluster_inventory::remove_given_up(
+            self.context,
+            &self.instance,
+            remote,
+            Some((&plan, &self.observation)),
+        ) {
             self.write_inventory().await?;
             // What the plan still has of these clusters is not observed any more.
             return Ok(Next::After(Duration::ZERO));
@@ -187,7 +192,8 @@ impl<'a> Pass<'a> {
     /// Forgets what this plan does not need: caches, cluster handles, failures and contended objects.
     fn forget_unused(&mut self, plan: &Plan) {
         self.drop_external_caches(plan);
-        cluster_resolver::release_unused(self.context, self.key, plan, &self.inventory.remote, self.memory);
+        let (remote, observation) = (&self.inventory.remote, &self.observation);
+        cluster_resolver::release_unused(self.context, self.key, plan, (remote, observation), self.memory);
         self.forget_failures(plan);
         self.forget_releases(plan);
         self.context.instances.contend(self.key, taken_objects(plan));

@@ -82,7 +82,7 @@ impl Pass<'_> {
     async fn prune_remote_inventory(&mut self, plan: &Plan) -> bool {
         let waiting = plan.prune.waiting.iter().map(|(pending, _)| pending);
         let pending = waiting.chain(&plan.prune.delete).chain(&plan.prune.release);
-        let pending: HashSet<&str> = pending.map(|pending| pending.key.cluster.as_str()).collect();
+        let pending: HashSet<&ClusterId> = pending.map(|pending| &pending.key.cluster).collect();
         let used = plan.clusters.iter().filter(|used| !used.former);
         // The choice of a selector is kept with its reference.
         let chosen = plan.choices.keys().map(ReferenceKey::as_str);
@@ -90,16 +90,17 @@ impl Pass<'_> {
         let made = cluster_inventory::PlannedContents::of(plan);
         let (mut changed, mut unproven, mut open) = (HashMap::new(), Vec::new(), Vec::new());
         for cluster in self.inventory.remote.clusters() {
-            if pending.contains(cluster.uid.as_str()) {
+            let id = self.observation.id_of(cluster);
+            if pending.contains(&id) {
                 continue;
             }
-            match self.leaving(cluster, used.contains(cluster.reference.as_str()), &made) {
+            match self.leaving((cluster, &id), used.contains(cluster.reference.as_str()), &made) {
                 Leaving::Nothing => {}
                 Leaving::Unused => {
                     changed.insert(identity(cluster), Inventory::default());
                 }
                 Leaving::Kinds { unused, kept } => {
-                    open.push((ClusterId::new(&cluster.uid), cluster, unused, kept));
+                    open.push((id, cluster, unused, kept));
                 }
             }
         }
@@ -152,20 +153,20 @@ impl Pass<'_> {
     /// What the inventory has of a cluster that the plan does not need.
     fn leaving(
         &self,
-        cluster: &RecordedCluster,
+        (cluster, id): (&RecordedCluster, &ClusterId),
         is_used: bool,
         made: &cluster_inventory::PlannedContents<'_>,
     ) -> Leaving {
         if !is_used && cluster.contents.group_kinds.is_empty() {
             return Leaving::Unused;
         }
-        let (kept, elsewhere) = made.kept(cluster);
+        let (kept, elsewhere) = made.kept(cluster, id);
         let mut unused = Inventory {
             group_kinds: cluster.contents.group_kinds.difference(&kept.group_kinds).cloned().collect(),
             namespaces: cluster.contents.namespaces.clone(),
         };
         // One that is not connected is reported as such.
-        let is_connected = self.clients.client(&ClusterId::new(&cluster.uid)).is_ok();
+        let is_connected = self.clients.client(id).is_ok();
         if !is_connected || (is_used && unused.group_kinds.is_empty()) {
             return Leaving::Nothing;
         }

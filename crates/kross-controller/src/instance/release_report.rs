@@ -152,7 +152,7 @@ impl ReleaseReport<'_> {
     fn audit(&self, pending: &PendingDeletion, failure: Option<FailureReason>) {
         let cluster = &pending.key.cluster;
         let mut named = AuditCluster::named(self.display(&pending.key).unwrap_or("local"));
-        named.uid = if cluster.is_local() { "".into() } else { cluster.as_str().into() };
+        named.uid = if cluster.is_local() { "".into() } else { cluster.claim().into() };
         let owner = self.instance.key(self.context.client.cluster());
         let mut record = AuditRecord::new(named, AuditVerb::Leave)
             .on_behalf_of(Some(&owner))

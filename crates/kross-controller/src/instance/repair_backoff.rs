@@ -111,7 +111,7 @@ impl Pass<'_> {
         let reads = contested.iter().map(|object| {
             let access_path = plan.access_paths.to(&object.key);
             let read = async move { (&object.key, changed_fields(clients, object, access_path).await) };
-            (&object.key.cluster, read.boxed())
+            (clients.credential(&object.key, access_path.map(|path| &path.key)), read.boxed())
         });
         for (key, read) in concurrently(clients, reads).await {
             let Some(repair) = self.memory.repairs.get_mut(key) else { continue };

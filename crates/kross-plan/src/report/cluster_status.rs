@@ -218,7 +218,7 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
             set.set_true(
                 ConditionType::RemoteClusterConnected,
                 Reason::Connected,
-                connected_message(walk, prune),
+                format!("{}{}", connected_message(walk, prune), warnings(walk)),
                 now,
             );
         }
@@ -284,6 +284,16 @@ fn connected_message(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
         return format!("{all}; cleanup pending in cluster `{name}`: {why}");
     }
     format!("every cluster in use is connected; cluster `{name}` is not in use: {why}")
+}
+
+/// The warnings about connected clusters, to be appended to a message.
+fn warnings(walk: &Walk<'_>) -> String {
+    let warned = walk.clusters.iter().find_map(|used| {
+        let state = used.state.as_ref().filter(|state| state.connection.is_connected())?;
+        Some((used, state.warning.as_ref()?))
+    });
+    let Some((used, warning)) = warned else { return String::new() };
+    format!("; warning about cluster `{}`: {warning}", used.reference.display)
 }
 
 /// The message when a connected cluster does not prove that objects were deleted: no node has objects of their kind there.

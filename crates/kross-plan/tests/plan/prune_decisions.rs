@@ -123,6 +123,7 @@ fn an_item_in_a_cluster_that_was_never_identified_may_be_any_item_of_its_name() 
 fn an_item_is_kept_while_one_of_its_name_is_not_observed_in_a_cluster_that_claims_to_be_the_same() {
     let same = REGIONS.replace("-${region}'}}", "'}}");
     let mut world = World::of(&same, "{regions: [eu, alias], prefix: v1}");
+    world.settings.assume_namespaced = true;
     connect(&mut world, &connected(), &["eu", "alias"]);
     // The certificate authority in one of two Secrets is being rotated, or the server behind it lies.
     for (key, state) in &mut world.observed.clusters {

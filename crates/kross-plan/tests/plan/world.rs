@@ -162,6 +162,7 @@ impl World {
                     connection: connection.clone(),
                     succeeded: false,
                     deletions_only: None,
+                    warning: None,
                     secret: None,
                 },
             );

@@ -111,11 +111,12 @@ impl Cache {
     }
 
     /// Stores the object that a write of ours returned, so that it is cached before the watch reports it. Ignored if
-    /// the cache has a later version, or if the object is of another kind: no event would ever remove it.
+    /// the cache has a later version, or if the object is of another kind: no event would ever remove it. Also ignored if a server
+    /// under another trust anchor answered.
     pub fn observe(&self, written: &StoredObject) {
         let CacheKey { group, kind, selection, .. } = &*self.shared.key;
         let of_kind = *group == *written.group() && *kind == *written.kind();
-        if of_kind && selection.selects(written) {
+        if of_kind && !written.is_foreign() && selection.selects(written) {
             self.shared.change(|store| store.observed(written));
         }
     }
