@@ -1,11 +1,13 @@
 //! Validates every spelling of a cluster reference and turns it into a [`ClusterReference`]. [`Placement`] then answers
 //! which cluster each resource belongs to.
 
+mod authority;
 mod duration;
 mod lower;
 mod reference;
 mod resolve;
 
+pub use authority::Authority;
 pub use duration::parse_duration;
 pub use lower::{PlacementOptions, lower_placement};
 pub use reference::{

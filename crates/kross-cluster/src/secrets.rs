@@ -5,7 +5,7 @@
 use std::fmt;
 
 use base64::Engine;
-use kross_api::{KUBECONFIG_NAME_SUFFIX, SecretAddress, annotations, labels};
+use kross_api::{Authority, KUBECONFIG_NAME_SUFFIX, SecretAddress, annotations, labels};
 use kross_value::{Text, Value};
 use zeroize::Zeroizing;
 
@@ -26,13 +26,22 @@ pub struct SecretPolicy {
 pub enum SecretConsumer<'a> {
     /// A definition, in a static reference: its author may name any Secret that is offered at all.
     Definition,
-    /// An instance in this namespace, or a cluster-scoped one.
-    Instance(Option<&'a str>),
+    /// An instance in this namespace, or a cluster-scoped one, by this authority.
+    Instance(Option<&'a str>, Authority),
+}
+
+impl SecretConsumer<'_> {
+    /// Whether the Secret must allow this consumer, because nobody else does.
+    #[must_use]
+    pub fn needs_owner(self) -> bool {
+        matches!(self, Self::Instance(_, Authority::ByOwner))
+    }
 }
 
 impl<'a> From<Option<&'a str>> for SecretConsumer<'a> {
+    /// An instance whose definition fixes the namespace of the Secret.
     fn from(namespace: Option<&'a str>) -> Self {
-        Self::Instance(namespace)
+        Self::Instance(namespace, Authority::Granted)
     }
 }
 
@@ -62,15 +71,18 @@ impl From<&SecretAddress> for SecretName {
 pub enum SecretRefusal {
     /// It does not exist, is not offered, or is not offered to this consumer. The message does not say which.
     #[error(
-        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`; if it is in another namespace, set the namespace in the cluster reference",
+        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`; {}",
         offered_text(secret),
-        allowed_text(consumer.as_deref())
+        allowed_text(consumer.as_deref(), *authority),
+        namespace_text(secret, *authority)
     )]
     NotOffered {
         /// The Secret.
         secret: String,
         /// The namespace that its annotation must allow.
         consumer: Option<String>,
+        /// By whose authority it was to be used.
+        authority: Authority,
     },
     /// The reference evaluates to an invalid name.
     #[error(
@@ -122,11 +134,13 @@ impl SecretRefusal {
     /// The refusal of a Secret that does not exist, which is the same as that of one that is not offered.
     #[must_use]
     pub fn not_offered<'a>(address: &SecretAddress, consumer: impl Into<SecretConsumer<'a>>) -> Self {
-        let consumer = match consumer.into() {
-            SecretConsumer::Definition => None,
-            SecretConsumer::Instance(namespace) => Some(namespace.unwrap_or(EVERYWHERE).to_owned()),
+        let (consumer, authority) = match consumer.into() {
+            SecretConsumer::Definition => (None, Authority::Granted),
+            SecretConsumer::Instance(namespace, authority) => {
+                (Some(namespace.unwrap_or(EVERYWHERE).to_owned()), authority)
+            }
         };
-        Self::NotOffered { secret: address.to_string(), consumer }
+        Self::NotOffered { secret: address.to_string(), consumer, authority }
     }
 }
 
@@ -138,7 +152,11 @@ fn offered_text(secret: &str) -> &'static str {
     "be named `*-kubeconfig` or have the label `kro.run/cluster-credentials: \"true\"`, "
 }
 
-fn allowed_text(consumer: Option<&str>) -> String {
+fn allowed_text(consumer: Option<&str>, authority: Authority) -> String {
+    if authority == Authority::ByOwner {
+        let consumer = consumer.unwrap_or(EVERYWHERE);
+        return format!("list `{consumer}` in the annotation `kro.run/allowed-namespaces`");
+    }
     match consumer {
         Some(EVERYWHERE) => {
             "have `*` in the annotation `kro.run/allowed-namespaces` if it has one, since the instance has no namespace"
@@ -148,6 +166,21 @@ fn allowed_text(consumer: Option<&str>) -> String {
             format!("list `{namespace}` in the annotation `kro.run/allowed-namespaces` if it has one")
         }
         None => "have the annotation `kro.run/allowed-namespaces` if this controller requires it".to_owned(),
+    }
+}
+
+/// What the namespace in the reference means for the Secret.
+fn namespace_text(secret: &str, authority: Authority) -> String {
+    match authority {
+        Authority::Granted => {
+            "if it is in another namespace, set the namespace in the cluster reference".to_owned()
+        }
+        Authority::ByOwner => {
+            let namespace = secret.split('/').next().unwrap_or_default();
+            format!(
+                "it needs the annotation because neither the definition nor a kept revision of it sets the namespace `{namespace}`"
+            )
+        }
     }
 }
 
@@ -245,11 +278,13 @@ pub(crate) fn is_allowed(
     consumer: SecretConsumer<'_>,
     policy: &SecretPolicy,
 ) -> bool {
-    let Some(allowed) = annotation else { return !policy.require_allowed_namespaces };
+    let Some(allowed) = annotation else {
+        return !consumer.needs_owner() && !policy.require_allowed_namespaces;
+    };
     let mut allowed = allowed.split(',').map(str::trim);
     match consumer {
         SecretConsumer::Definition => true,
-        SecretConsumer::Instance(namespace) => {
+        SecretConsumer::Instance(namespace, _) => {
             allowed.any(|entry| entry == EVERYWHERE || namespace.is_some_and(|namespace| entry == namespace))
         }
     }

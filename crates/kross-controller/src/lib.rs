@@ -37,6 +37,7 @@ mod permits;
 mod planner;
 mod preflight;
 mod readiness;
+mod recorded_authority;
 mod resync;
 mod retry;
 mod secret_protection;

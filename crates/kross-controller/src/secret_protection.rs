@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kross_api::{FailureReason, PROTECTION_FINALIZER, labels};
 use kross_cluster::{
-    ApiError, ApiKind, KubeconfigSecret, Outcome, Report, SecretName, Selection, Severity, StoredObject,
+    ApiError, ApiKind, KubeconfigSecret, ObjectKey, Outcome, Report, SecretName, Selection, Severity,
+    StoredObject,
 };
 use kross_value::Value;
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use crate::context::Context;
 use crate::graphs::Served;
 use crate::key::{Key, WorkloadKey};
 use crate::kinds;
+use crate::recorded_authority;
 use crate::secret_users::{InventoryReference, references_of};
 use crate::target;
 use crate::workload::WorkloadKind;
@@ -70,7 +72,10 @@ pub(crate) async fn reconcile(context: &Context, name: &SecretName) -> Outcome {
 /// Whether the inventory of an instance that may use a Secret names it. An inventory is written by whoever may edit the instance,
 /// and must not keep the Secrets of others.
 fn is_offered_to_a_user(context: &Context, name: &SecretName, secret: &KubeconfigSecret) -> bool {
-    context.secret_users.any(name, |user| secret.is_offered_to(user.namespace.as_deref()))
+    let is_offered = |user: &ObjectKey| {
+        secret.is_offered_to(user.namespace.as_deref(), recorded_authority::of_user(context, user, name))
+    };
+    context.secret_users.one_of_each_namespace(name).iter().any(is_offered)
         || is_used_through_a_target(context, name)
 }
 

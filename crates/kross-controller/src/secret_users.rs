@@ -105,6 +105,19 @@ impl SecretUsers {
         self.state.lock().named.contains_key(key)
     }
 
+    /// Of the instances whose inventories name a Secret one of each kind in each namespace: what one of them may use, the others may
+    /// use as well.
+    pub(crate) fn one_of_each_namespace(&self, secret: &SecretName) -> Vec<ObjectKey> {
+        let secret = InventoryReference::Secret(secret.clone());
+        let state = self.state.lock();
+        let mut seen: HashSet<(&Text, &Text, Option<&Text>)> = HashSet::new();
+        let users = state.users.get(&secret).into_iter().flatten();
+        users
+            .filter(|user| seen.insert((&user.group, &user.kind, user.namespace.as_ref())))
+            .cloned()
+            .collect()
+    }
+
     /// Whether one of the instances whose inventory names a Secret fulfils a condition, which must not lock anything.
     pub(crate) fn any(&self, secret: &SecretName, condition: impl FnMut(&ObjectKey) -> bool) -> bool {
         let secret = InventoryReference::Secret(secret.clone());

@@ -13,6 +13,8 @@
 
 #[path = "clusters/address_changes.rs"]
 mod address_changes;
+#[path = "clusters/authority.rs"]
+mod authority;
 #[path = "clusters/claimed_uid.rs"]
 mod claimed_uid;
 #[path = "clusters/cluster_references.rs"]

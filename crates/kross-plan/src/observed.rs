@@ -6,9 +6,9 @@ use std::fmt;
 
 use jiff::Timestamp;
 use kross_api::{
-    COMPUTE_GROUP, ClusterId, ConnectionFailure, FailureReason, LabelSelector, ManagedResource, ObjectKey,
-    Operation, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, WORKLOAD_GROUP, annotations,
-    labels,
+    Authority, COMPUTE_GROUP, ClusterId, ConnectionFailure, FailureReason, LabelSelector, ManagedResource,
+    ObjectKey, Operation, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, WORKLOAD_GROUP,
+    annotations, labels,
 };
 use kross_value::{Text, Value};
 
@@ -32,6 +32,8 @@ pub struct Observed {
     pub contested_metadata: Option<Text>,
     /// Clusters by reference: no entry before the first attempt to connect.
     pub clusters: HashMap<ReferenceKey, ObservedCluster>,
+    /// Clusters by references whose namespace the definition does not fix, as the owners of their credentials allow it.
+    pub clusters_by_owner: HashMap<ReferenceKey, ObservedCluster>,
     /// The targets that were chosen for references by selector: the names by the keys of the references.
     pub targets: HashMap<ReferenceKey, Text>,
     /// Whether kinds are namespaced, where the graph does not know.
@@ -68,6 +70,15 @@ pub struct Contest {
 }
 
 impl Observed {
+    /// The cluster of a reference, as its authority allows.
+    #[must_use]
+    pub fn cluster(&self, key: &ReferenceKey, authority: Authority) -> Option<&ObservedCluster> {
+        match authority {
+            Authority::Granted => self.clusters.get(key),
+            Authority::ByOwner => self.clusters_by_owner.get(key),
+        }
+    }
+
     /// A reference by selector with the target that was chosen for it, and the key of the selector. Any other reference stays
     /// as it is, and so does one for which there is no choice yet.
     pub(crate) fn chosen(&self, resolved: ResolvedCluster) -> (ResolvedCluster, Option<ReferenceKey>) {
@@ -78,7 +89,8 @@ impl Observed {
         let Some(name) = self.targets.get(&key) else { return (resolved, None) };
         let credentials =
             ResolvedCredentials::Target { namespace: namespace.clone(), name: name.to_string() };
-        (ResolvedCluster { display: name.to_string(), credentials, poll: resolved.poll }, Some(key))
+        let ResolvedCluster { authority, poll, .. } = resolved;
+        (ResolvedCluster { display: name.to_string(), credentials, authority, poll }, Some(key))
     }
 }
 
@@ -384,7 +396,13 @@ impl ReferenceKey {
     /// The key of a reference.
     #[must_use]
     pub fn of(cluster: &ResolvedCluster) -> Self {
-        Self(match &cluster.credentials {
+        Self::of_credentials(&cluster.credentials)
+    }
+
+    /// The key of a reference with these credentials.
+    #[must_use]
+    pub fn of_credentials(credentials: &ResolvedCredentials) -> Self {
+        Self(match credentials {
             ResolvedCredentials::Secret(secret) => {
                 format!("secret/{}/{}/{}", secret.namespace, secret.name, secret.key).into()
             }
@@ -403,7 +421,7 @@ impl ReferenceKey {
         key.resolved().is_some().then_some(key)
     }
 
-    /// The reference, named after its credentials.
+    /// The reference, named after its credentials. A key grants nothing: it may come from an inventory.
     #[must_use]
     pub fn resolved(&self) -> Option<ResolvedCluster> {
         let (kind, rest) = self.0.split_once('/')?;
@@ -421,7 +439,8 @@ impl ReferenceKey {
                 ResolvedCredentials::TargetSelector { namespace, selector }
             }
         };
-        Some(ResolvedCluster { display: credentials.to_string(), credentials, poll: None })
+        let (display, authority) = (credentials.to_string(), Authority::ByOwner);
+        Some(ResolvedCluster { display, credentials, authority, poll: None })
     }
 
     /// The key as text, such as `secret/shop/eu-kubeconfig/kubeconfig`.

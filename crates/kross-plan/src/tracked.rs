@@ -214,7 +214,7 @@ fn remote(input: &Input<'_>, node: &Node, scope: &Scope<'_>) -> Option<UsedClust
     let resolved = remote.resolve(input.instance.namespace(), scope).ok()?;
     let (resolved, _) = input.observed.chosen(resolved);
     let key = ReferenceKey::of(&resolved);
-    let state = input.observed.clusters.get(&key).cloned();
+    let state = input.observed.cluster(&key, resolved.authority).cloned();
     let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
     Some(UsedCluster {
         reference: std::sync::Arc::new(resolved),

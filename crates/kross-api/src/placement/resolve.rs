@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{
-    ClusterReference, Credentials, Poll, Published, SecretNamespace, SelectorTemplate, TargetChoice, Template,
+    Authority, ClusterReference, Credentials, Poll, Published, SecretNamespace, SelectorTemplate,
+    TargetChoice, Template,
 };
 use crate::vocabulary::{KUBECONFIG_KEY, SYSTEM_NAMESPACE};
 use crate::{LabelSelector, Scope, SelectorRequirement};
@@ -50,6 +51,8 @@ pub struct ResolvedCluster {
     pub display: String,
     /// Where the credentials are.
     pub credentials: ResolvedCredentials,
+    /// By whose authority the credentials are used.
+    pub authority: Authority,
     /// If set, the cluster is polled instead of watched.
     pub poll: Option<Poll>,
 }
@@ -148,7 +151,8 @@ impl ClusterReference {
             Some(name) => format!("{} ({address})", non_empty(name)?),
             None => address,
         };
-        Ok(ResolvedCluster { display, credentials, poll: self.poll })
+        let authority = self.authority_in(credentials.namespace(), instance_namespace);
+        Ok(ResolvedCluster { display, credentials, authority, poll: self.poll })
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{PROTECTION_FINALIZER, annotations, labels, managers};
+use kross_api::{Authority, PROTECTION_FINALIZER, annotations, labels, managers};
 use kross_value::{Object, Value};
 
 use super::secret_content::SecretUse;
@@ -60,10 +60,10 @@ impl KubeconfigSecret {
         Regarding::from(&*self.object)
     }
 
-    /// Whether an instance in this namespace, or in none, may use it.
+    /// Whether an instance in this namespace, or in none, may use it by this authority.
     #[must_use]
-    pub fn is_offered_to(&self, namespace: Option<&str>) -> bool {
-        let (object, consumer) = (&self.object, SecretConsumer::Instance(namespace));
+    pub fn is_offered_to(&self, namespace: Option<&str>, authority: Authority) -> bool {
+        let (object, consumer) = (&self.object, SecretConsumer::Instance(namespace, authority));
         is_offered(object.name(), object.label(labels::CLUSTER_CREDENTIALS))
             && is_allowed(object.annotation(annotations::ALLOWED_NAMESPACES), consumer, &self.policy)
     }

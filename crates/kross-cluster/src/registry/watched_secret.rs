@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
+use kross_api::{Authority, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::task::AbortHandle;
@@ -66,14 +66,16 @@ struct State {
 #[derive(PartialEq, Eq, Hash)]
 enum ConsumerKey {
     Definition,
-    Instance(Option<Text>),
+    Instance(Option<Text>, Authority),
 }
 
 impl ConsumerKey {
     fn consumer(&self) -> SecretConsumer<'_> {
         match self {
             Self::Definition => SecretConsumer::Definition,
-            Self::Instance(namespace) => SecretConsumer::Instance(namespace.as_deref()),
+            Self::Instance(namespace, authority) => {
+                SecretConsumer::Instance(namespace.as_deref(), *authority)
+            }
         }
     }
 }
@@ -82,7 +84,9 @@ impl From<SecretConsumer<'_>> for ConsumerKey {
     fn from(consumer: SecretConsumer<'_>) -> Self {
         match consumer {
             SecretConsumer::Definition => Self::Definition,
-            SecretConsumer::Instance(namespace) => Self::Instance(namespace.map(Into::into)),
+            SecretConsumer::Instance(namespace, authority) => {
+                Self::Instance(namespace.map(Into::into), authority)
+            }
         }
     }
 }
@@ -363,7 +367,17 @@ impl WatchedSecret {
         } else {
             state.waiting.insert(consumer.into());
         }
-        self.current_state(&mut state, inner, consumer)
+        let known = self.current_state(&mut state, inner, consumer);
+        match known {
+            // Whether the Secret was ever offered to this consumer is not known: it learns as little as of one that is not.
+            ConnectionState::NotConnected { failure, .. }
+                if consumer.needs_owner() && state.secret.is_none() =>
+            {
+                let failure = ConnectionFailure { since: state.since, last_contact: None, ..failure };
+                ConnectionState::NotConnected { failure, identity: None }
+            }
+            known => known,
+        }
     }
 
     /// The id of the cluster with this UID or URL, if that is known without a connection.

@@ -1,4 +1,4 @@
-use kross_api::SecretAddress;
+use kross_api::{Authority, SecretAddress};
 
 use super::*;
 use crate::object::read_object;
@@ -30,9 +30,12 @@ fn read(
     read_kubeconfig(secret, &address(secret.name()), consumer, &policy)
 }
 
+/// An instance in `shop` that chose the namespace of the Secret.
+const CHOSEN: SecretConsumer<'_> = SecretConsumer::Instance(Some("shop"), Authority::ByOwner);
+
 #[test]
 fn reads_offered_secrets_only() {
-    let shop = SecretConsumer::Instance(Some("shop"));
+    let shop = SecretConsumer::from(Some("shop"));
     let cases = [
         ("eu-kubeconfig", None, true),
         ("eu-kubeconfig", Some("false"), true),
@@ -51,7 +54,7 @@ fn reads_offered_secrets_only() {
 
 #[test]
 fn the_annotation_lists_the_namespaces_that_may_use_a_secret() {
-    let (shop, none) = (SecretConsumer::Instance(Some("shop")), SecretConsumer::Instance(None));
+    let (shop, none) = (SecretConsumer::from(Some("shop")), SecretConsumer::from(None));
     let cases = [
         (None, shop, false, true),
         (None, none, false, true),
@@ -66,6 +69,13 @@ fn the_annotation_lists_the_namespaces_that_may_use_a_secret() {
         (Some("shop"), none, false, false),
         (Some("clusters"), shop, false, false),
         (Some("shop"), SecretConsumer::Definition, true, true),
+        (None, CHOSEN, false, false),
+        (None, CHOSEN, true, false),
+        (Some("bank"), CHOSEN, false, false),
+        (Some("bank, shop"), CHOSEN, true, true),
+        (Some("*"), CHOSEN, false, true),
+        (Some("shop"), SecretConsumer::Instance(None, Authority::ByOwner), false, false),
+        (Some("*"), SecretConsumer::Instance(None, Authority::ByOwner), false, true),
     ];
     for (allowed, consumer, require, expected) in cases {
         let secret = secret("eu-kubeconfig", None, allowed);
@@ -109,6 +119,21 @@ fn missing_unoffered_and_disallowed_secrets_look_the_same() {
 }
 
 #[test]
+fn the_refusal_of_a_secret_that_an_instance_chose_names_the_annotation_and_not_whether_it_exists() {
+    let missing = SecretRefusal::not_offered(&address("eu-kubeconfig"), CHOSEN);
+    for allowed in [None, Some(""), Some("bank")] {
+        let refused = read(&secret("eu-kubeconfig", None, allowed), CHOSEN, false).unwrap_err();
+        assert_eq!(missing, refused, "{allowed:?}");
+    }
+    assert_eq!(
+        missing.to_string(),
+        "cannot use Secret `clusters/eu-kubeconfig`: it must exist, list `shop` in the annotation \
+         `kro.run/allowed-namespaces`, and not have a type of `kubernetes.io/*`; it needs the annotation because neither the \
+         definition nor a kept revision of it sets the namespace `clusters`"
+    );
+}
+
+#[test]
 fn does_not_read_secrets_of_kubernetes_types() {
     let cases = [
         ("Opaque", true),
@@ -125,7 +150,7 @@ fn does_not_read_secrets_of_kubernetes_types() {
             "metadata": {"name": "eu-kubeconfig", "namespace": "clusters", "uid": "1"},
         });
         let secret = read_object(object.to_string().as_bytes()).unwrap();
-        let read = read(&secret, SecretConsumer::Instance(Some("shop")), false);
+        let read = read(&secret, SecretConsumer::from(Some("shop")), false);
         assert_eq!(read.is_ok(), readable, "{kind}");
         let missing = SecretRefusal::not_offered(&address("eu-kubeconfig"), Some("shop"));
         assert!(readable || read == Err(missing), "it must look like a missing one: {kind}");

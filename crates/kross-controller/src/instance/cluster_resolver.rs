@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, ClusterInventory, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, GroupKind,
-    Poll, RecordedCluster, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
+    Authority, ClusterId, ClusterInventory, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason,
+    GroupKind, Poll, RecordedCluster, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode,
+    annotations,
 };
-use kross_cluster::{ClusterHandle, ClusterIdentity, Connection, ConnectionState, ObjectKey, StoredObject};
+use kross_cluster::{
+    ClusterHandle, ClusterIdentity, Connection, ConnectionState, ObjectKey, SecretConsumer, StoredObject,
+};
 use kross_plan::{
-    AccessPath, ClusterConnection, InventoryCluster, KindKey, ObservedCluster, OperationFailure, Plan,
-    ReferenceKey,
+    AccessPath, ClusterConnection, InventoryCluster, KindKey, Observed, ObservedCluster, OperationFailure,
+    Plan, ReferenceKey, UsedCluster,
 };
 use kross_value::Value;
 
@@ -22,6 +25,8 @@ use super::memory::Memory;
 use super::observation::{Observation, unproven_id};
 use super::targets::{FoundTarget, Source, TargetKey, Targets, Unresolved};
 use crate::context::Context;
+use crate::graphs::Served;
+use crate::recorded_authority::RecordedAuthority;
 
 /// How long a cluster may take to connect after a start before an instance that has objects there reports it as not connected.
 const RECONNECT_GRACE_PERIOD: Duration = Duration::from_secs(10);
@@ -29,6 +34,8 @@ const RECONNECT_GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// Resolves the cluster references of one instance.
 pub(super) struct ClusterResolver<'a> {
     pub(super) context: &'a Context,
+    /// The definition that serves the instance.
+    pub(super) served: &'a Served,
     pub(super) key: &'a ObjectKey,
     pub(super) instance: &'a StoredObject,
     /// The clusters in which the instance has or had objects.
@@ -43,10 +50,13 @@ impl ClusterResolver<'_> {
         observation: &mut Observation,
         memory: &mut Memory,
     ) {
+        let authorities = RecordedAuthority::new(self.context, self.served);
+        let namespace = self.instance.namespace().map(|namespace| &**namespace);
         for cluster in self.recorded.clusters() {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             if let Some(mut reference) = key.resolved() {
                 reference.display.clone_from(&cluster.name);
+                reference.authority = authorities.of(&reference.credentials, namespace);
                 self.resolve(&reference, &key, clients, observation, memory);
             }
         }
@@ -85,7 +95,11 @@ impl ClusterResolver<'_> {
         memory: &mut Memory,
     ) -> bool {
         let mut changed = false;
-        for used in &plan.clusters {
+        // Former clusters were resolved from the inventory, with its authority.
+        let is_new =
+            |used: &&UsedCluster| !used.former || !observation.observed.clusters.contains_key(&used.key);
+        let new: Vec<&UsedCluster> = plan.clusters.iter().filter(is_new).collect();
+        for used in new {
             changed |= self.resolve(&used.reference, &used.key, clients, observation, memory);
         }
         let mut routes: BTreeMap<KindKey, &AccessPath> = BTreeMap::new();
@@ -98,7 +112,7 @@ impl ClusterResolver<'_> {
         }
         let mut polls: BTreeMap<ClusterId, Vec<(&ReferenceKey, Option<Poll>)>> = BTreeMap::new();
         for used in plan.clusters.iter().filter(|used| !used.former) {
-            if let Some(state) = observation.observed.clusters.get(&used.key) {
+            if let Some(state) = observation.observed.cluster(&used.key, used.reference.authority) {
                 polls.entry(state.id.clone()).or_default().push((&used.key, used.reference.poll));
             }
         }
@@ -122,16 +136,11 @@ impl ClusterResolver<'_> {
         observation: &mut Observation,
         memory: &mut Memory,
     ) -> bool {
-        if !observation.resolved.insert(key.clone()) {
+        if !observation.resolved.insert((key.clone(), reference.authority)) {
             return false;
         }
         self.subscribe(reference, memory);
-        let targets = Targets {
-            context: self.context,
-            key: self.key,
-            instance: self.instance,
-            recorded: self.recorded,
-        };
+        let targets = Targets { context: self.context, instance: self.instance, recorded: self.recorded };
         let source = match targets.source(reference) {
             Ok(source) => source,
             Err(unresolved) => {
@@ -146,7 +155,8 @@ impl ClusterResolver<'_> {
         }
         let handle = self.handle(key, &source, memory);
         let namespace = self.instance.namespace().map(|namespace| &**namespace);
-        let mut state = match handle.state(namespace) {
+        let consumer = SecretConsumer::Instance(namespace, reference.authority);
+        let mut state = match handle.state(consumer) {
             ConnectionState::Connecting { since } => {
                 observation.connecting |= known.is_some() && is_in_grace_period(since);
                 let Some(known) = known else { return false };
@@ -308,7 +318,16 @@ impl ClusterResolver<'_> {
         state.succeeded = self.has_succeeded_in(&reference.display, known);
         let secret = source.filter(|source| source.target.is_none()).map(|source| &source.secret);
         self.restore_times(&mut state.connection, reference, secret);
-        observation.observed.clusters.insert(key.clone(), state);
+        let Observed { clusters, clusters_by_owner, .. } = &mut observation.observed;
+        match reference.authority {
+            Authority::Granted => {
+                clusters.insert(key.clone(), state);
+            }
+            Authority::ByOwner => {
+                clusters.entry(key.clone()).or_insert_with(|| state.clone());
+                clusters_by_owner.insert(key.clone(), state);
+            }
+        }
     }
 
     /// Compares a connected cluster with the one that the reference gave access to before.

@@ -92,6 +92,7 @@ impl Pass<'_> {
     pub(super) fn resolve_inventory_clusters(&mut self) {
         let resolver = ClusterResolver {
             context: self.context,
+            served: self.served,
             key: self.key,
             instance: &self.instance,
             recorded: &self.inventory.remote,
@@ -104,6 +105,7 @@ impl Pass<'_> {
     fn resolve_clusters(&mut self, plan: &Plan) -> bool {
         let resolver = ClusterResolver {
             context: self.context,
+            served: self.served,
             key: self.key,
             instance: &self.instance,
             recorded: &self.inventory.remote,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use kross_api::{ClusterId, GroupKind, Operation, RecordedCluster, SyncMode, labels};
+use kross_api::{Authority, ClusterId, GroupKind, Operation, RecordedCluster, SyncMode, labels};
 use kross_cluster::{Cache, CacheKey, Lookup, ObjectKey, StoredObject};
 use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
@@ -23,8 +23,8 @@ pub(super) struct Observation {
     pub(super) stored: HashMap<ObjectKey, Arc<StoredObject>>,
     /// The objects whose repair is held back in this pass.
     pub(super) held: HashSet<ObjectKey>,
-    /// The cluster references that were resolved.
-    pub(super) resolved: HashSet<ReferenceKey>,
+    /// The cluster references that were resolved, by the authority that they have.
+    pub(super) resolved: HashSet<(ReferenceKey, Authority)>,
     /// The kinds in remote clusters that were observed.
     pub(super) kinds: HashSet<KindKey>,
     /// Whether a cluster in the inventory is being connected.
@@ -87,7 +87,10 @@ impl Observation {
     pub(super) fn set_polled<'r>(&mut self, references: impl Iterator<Item = &'r ReferenceKey>) -> bool {
         let mut changed = false;
         for reference in references {
-            if let Some(state) = self.observed.clusters.get_mut(reference) {
+            let Observed { clusters, clusters_by_owner, .. } = &mut self.observed;
+            for state in
+                [clusters.get_mut(reference), clusters_by_owner.get_mut(reference)].into_iter().flatten()
+            {
                 changed |= std::mem::replace(&mut state.mode, SyncMode::Poll) != SyncMode::Poll;
             }
         }

@@ -4,7 +4,7 @@
 
 use kross_api::{
     ClusterInventory, ClusterStatus, GroupKind, Inventory, InventoryError, MORE_CLUSTERS, ManagedResource,
-    RecordedCluster, ResolvedCluster, ResolvedCredentials, ResourceState, SecretAddress, annotations,
+    RecordedCluster, ResolvedCredentials, ResourceState, SecretAddress, annotations,
 };
 use kross_cluster::StoredObject;
 use kross_graph::{Graph, Node, Placement};
@@ -75,8 +75,7 @@ fn identity(cluster: &ClusterStatus) -> Option<(String, &str)> {
         }
         None => ResolvedCredentials::Secret(SecretAddress::from_status(cluster.secret.as_deref()?)?),
     };
-    let resolved = ResolvedCluster { display: String::new(), credentials, poll: None };
-    Some((ReferenceKey::of(&resolved).as_str().to_owned(), cluster.uid.as_deref()?))
+    Some((ReferenceKey::of_credentials(&credentials).as_str().to_owned(), cluster.uid.as_deref()?))
 }
 
 /// What an instance may have in a cluster, and whether that is everything.

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterInventory, ClusterReference, ConditionType, ConnectStep, ConnectionAdvice, ConnectionFailure,
-    Credentials, FailureReason, KUBECONFIG_KEY, LabelSelector, ResolvedCluster, ResolvedCredentials,
-    SecretAddress, annotations,
+    Authority, ClusterInventory, ConditionType, ConnectStep, ConnectionAdvice, ConnectionFailure,
+    FailureReason, KUBECONFIG_KEY, LabelSelector, ResolvedCluster, ResolvedCredentials, SecretAddress,
+    annotations,
 };
-use kross_cluster::{Cache, Lookup, ObjectKey, SecretName, StoredObject};
-use kross_graph::Placement;
+use kross_cluster::{Cache, Lookup, SecretName, StoredObject};
 use kross_plan::ReferenceKey;
 use kross_value::{Text, Value};
 
@@ -111,7 +110,7 @@ enum TargetChoice {
 }
 
 /// Who may use the targets of a namespace.
-enum Authority {
+enum Permission {
     /// The namespace is that of the instance, or the definition fixes it.
     Granted,
     /// The target itself has to allow it.
@@ -123,7 +122,6 @@ enum Authority {
 /// Finds targets for one instance.
 pub(super) struct Targets<'a> {
     pub(super) context: &'a Context,
-    pub(super) key: &'a ObjectKey,
     pub(super) instance: &'a StoredObject,
     pub(super) recorded: &'a ClusterInventory,
 }
@@ -131,9 +129,10 @@ pub(super) struct Targets<'a> {
 impl Targets<'_> {
     /// The Secret that a reference leads to.
     pub(super) fn source(&self, reference: &ResolvedCluster) -> Result<Source, Unresolved> {
+        let authority = reference.authority;
         match &reference.credentials {
             ResolvedCredentials::Secret(secret) => Ok(Source { secret: secret.clone(), target: None }),
-            ResolvedCredentials::Target { namespace, name } => match self.find(namespace, name) {
+            ResolvedCredentials::Target { namespace, name } => match self.find(namespace, name, authority) {
                 TargetLookup::Unknown => Err(Unresolved::Unknown),
                 TargetLookup::Unusable(failure) => Err(Unresolved::Failed(failure)),
                 TargetLookup::Found(target) => {
@@ -141,7 +140,7 @@ impl Targets<'_> {
                 }
             },
             ResolvedCredentials::TargetSelector { namespace, selector } => {
-                Err(match self.choose(namespace, selector) {
+                Err(match self.choose(namespace, selector, authority) {
                     TargetChoice::Unknown => Unresolved::Unknown,
                     TargetChoice::None(failure) => Unresolved::Failed(failure),
                     TargetChoice::Chosen(name) => Unresolved::Chosen(name),
@@ -151,25 +150,25 @@ impl Targets<'_> {
     }
 
     /// Finds a target by its name.
-    fn find(&self, namespace: &str, name: &str) -> TargetLookup {
+    fn find(&self, namespace: &str, name: &str, authority: Authority) -> TargetLookup {
         let cache = match self.cache() {
             Ok(cache) => cache,
             Err(failure) => return TargetLookup::Unusable(failure),
         };
-        let authority = self.authority(namespace, Some(name));
-        if matches!(authority, Authority::Refused) {
-            return TargetLookup::Unusable(self.refused(namespace, name, &authority));
+        let permission = self.permission(namespace, authority);
+        if matches!(permission, Permission::Refused) {
+            return TargetLookup::Unusable(self.refused(namespace, name, &permission));
         }
         let object = match cache.get(Some(namespace), name) {
             Lookup::Unknown => {
                 let outline = cache.unreadable(Some(namespace), name);
                 return outline.map_or(TargetLookup::Unknown, |it| TargetLookup::Unusable(unreadable(&it)));
             }
-            Lookup::Absent => return TargetLookup::Unusable(self.refused(namespace, name, &authority)),
+            Lookup::Absent => return TargetLookup::Unusable(self.refused(namespace, name, &permission)),
             Lookup::Found(object) => object,
         };
-        if !self.is_allowed(&object, &authority) {
-            return TargetLookup::Unusable(self.refused(namespace, name, &authority));
+        if !self.is_allowed(&object, &permission) {
+            return TargetLookup::Unusable(self.refused(namespace, name, &permission));
         }
         let secret = object.value().at(&["spec", "connectionSecretRef", "name"]).and_then(Value::as_str);
         match secret {
@@ -184,19 +183,19 @@ impl Targets<'_> {
 
     /// Chooses a target by a selector: the one that was chosen before, or a ready one. Those in which the instance has objects come
     /// first, then the least loaded, then the order of names decides.
-    fn choose(&self, namespace: &str, selector: &LabelSelector) -> TargetChoice {
+    fn choose(&self, namespace: &str, selector: &LabelSelector, authority: Authority) -> TargetChoice {
         let cache = match self.cache() {
             Ok(cache) => cache,
             Err(failure) => return TargetChoice::None(failure),
         };
-        let authority = self.authority(namespace, None);
+        let permission = self.permission(namespace, authority);
         if !cache.is_authoritative() {
             return TargetChoice::Unknown;
         }
         // One that cannot be read exists, and is not ready.
         let targets = cache.known();
         let in_namespace = |target: &&Arc<StoredObject>| {
-            target.namespace().is_some_and(|own| **own == *namespace) && self.is_allowed(target, &authority)
+            target.namespace().is_some_and(|own| **own == *namespace) && self.is_allowed(target, &permission)
         };
         let targets: Vec<&Arc<StoredObject>> = targets.iter().filter(in_namespace).collect();
         if let Some(kept) = self.kept_choice(namespace, selector, &targets) {
@@ -225,7 +224,7 @@ impl Targets<'_> {
             namespace: namespace.to_owned(),
             selector: selector.clone(),
         };
-        let recorded = self.recorded.by_reference(key_of(credentials).as_str())?;
+        let recorded = self.recorded.by_reference(ReferenceKey::of_credentials(&credentials).as_str())?;
         let exists = targets.iter().any(|target| **target.name() == *recorded.name);
         let is_given_up = GivenUp::of(self.instance).contains(&recorded.uid);
         let has_objects = self.has_objects(namespace, &recorded.name) && !is_given_up;
@@ -236,7 +235,7 @@ impl Targets<'_> {
     fn has_objects(&self, namespace: &str, name: &str) -> bool {
         let credentials =
             ResolvedCredentials::Target { namespace: namespace.to_owned(), name: name.to_owned() };
-        let recorded = self.recorded.by_reference(key_of(credentials).as_str());
+        let recorded = self.recorded.by_reference(ReferenceKey::of_credentials(&credentials).as_str());
         recorded.is_some_and(|recorded| !recorded.contents.group_kinds.is_empty())
     }
 
@@ -258,40 +257,30 @@ impl Targets<'_> {
         })
     }
 
-    fn authority(&self, namespace: &str, name: Option<&str>) -> Authority {
+    fn permission(&self, namespace: &str, authority: Authority) -> Permission {
         match self.instance.namespace() {
-            Some(own) if **own == *namespace => Authority::Granted,
-            Some(_) => Authority::Refused,
-            None if self.is_fixed(namespace, name) => Authority::Granted,
-            None => Authority::ByTarget,
+            Some(own) if **own == *namespace => Permission::Granted,
+            Some(_) => Permission::Refused,
+            None if authority == Authority::Granted => Permission::Granted,
+            None => Permission::ByTarget,
         }
-    }
-
-    /// Whether the definition itself fixes the namespace of a reference that leads to this target, or to one by selector.
-    fn is_fixed(&self, namespace: &str, name: Option<&str>) -> bool {
-        let serving = self.context.graphs.serving(&self.key.group, &self.key.kind);
-        let graphs = serving.iter().filter_map(|served| served.deletion_graph());
-        graphs.flat_map(|graph| &graph.nodes).any(|node| match &node.placement {
-            Placement::Remote(remote) => fixes(&remote.reference, namespace, name),
-            Placement::Local => false,
-        })
     }
 
     /// Whether the instance may use a target. An annotation that is present always counts for an instance without namespace.
-    fn is_allowed(&self, target: &StoredObject, authority: &Authority) -> bool {
+    fn is_allowed(&self, target: &StoredObject, permission: &Permission) -> bool {
         if self.instance.namespace().is_some() {
-            return matches!(authority, Authority::Granted);
+            return matches!(permission, Permission::Granted);
         }
         match target.annotation(annotations::ALLOWED_NAMESPACES) {
             Some(allowed) => allowed.split(',').any(|entry| entry.trim() == EVERYWHERE),
-            None => matches!(authority, Authority::Granted),
+            None => matches!(permission, Permission::Granted),
         }
     }
 
     /// A target that does not exist, and one that the instance may not use, look the same.
-    fn refused(&self, namespace: &str, name: &str, authority: &Authority) -> ConnectionFailure {
-        let cause = match (authority, self.instance.namespace()) {
-            (Authority::Refused, Some(own)) => format!(
+    fn refused(&self, namespace: &str, name: &str, permission: &Permission) -> ConnectionFailure {
+        let cause = match (permission, self.instance.namespace()) {
+            (Permission::Refused, Some(own)) => format!(
                 "KubernetesTarget `{namespace}/{name}` cannot be used: an instance in namespace `{own}` can use only the \
                  targets of that namespace; publish the cluster there"
             ),
@@ -397,22 +386,6 @@ pub(crate) fn concerns_users(before: &StoredObject, after: &StoredObject) -> boo
         (spec, conditions, target.labels().clone(), terminating, confirmed, allowed, target.uid().clone())
     };
     facts(before) != facts(after)
-}
-
-fn key_of(credentials: ResolvedCredentials) -> ReferenceKey {
-    ReferenceKey::of(&ResolvedCluster { display: String::new(), credentials, poll: None })
-}
-
-fn fixes(reference: &ClusterReference, namespace: &str, name: Option<&str>) -> bool {
-    let Credentials::Published(published) = &reference.credentials else { return false };
-    let leads_there = match (&published.choice, name) {
-        (kross_api::TargetChoice::Name(template), Some(name)) => {
-            template.literal().is_none_or(|literal| literal == name)
-        }
-        (kross_api::TargetChoice::Name(_), None) => false,
-        (kross_api::TargetChoice::Selector(_), _) => true,
-    };
-    leads_there && published.namespace.as_ref().and_then(|template| template.literal()) == Some(namespace)
 }
 
 fn display(target: &StoredObject) -> String {

@@ -57,6 +57,9 @@ impl ManagedHub {
         let kubeconfig = self.eu_proxy.kubeconfig(self.eu.admin()).unwrap();
         let mut secret = objects::kubeconfig_secret("eu-kubeconfig", &kubeconfig);
         secret.metadata.labels = Some(BTreeMap::from([("kro.run/protect".to_owned(), "true".to_owned())]));
+        // Instances choose the namespace of the Secret.
+        let allowed = ("kro.run/allowed-namespaces".to_owned(), format!("apps,{name}"));
+        secret.metadata.annotations = Some(BTreeMap::from([allowed]));
         self.secrets(name).create(&PostParams::default(), &secret).await.unwrap();
     }
 

@@ -148,6 +148,29 @@ async fn two_hubs_never_write_to_each_others_objects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_requires_the_annotation_uses_no_secret_without_it() {
+    let second = SecondHub::new("Annotated", spec()).await;
+    let mut settings = Settings::default();
+    settings.clusters.secrets.require_allowed_namespaces = true;
+    let running = second.start(settings).await;
+    second.create("x", json!({})).await;
+    let is_refused =
+        |instance: &Json| condition(instance, "ClusterResolved")["reason"] == "SecretNotAvailable";
+    let refused = second.until("x", is_refused).await;
+    let message = condition(&refused, "ClusterResolved")["message"].to_string();
+    assert!(message.contains("`kro.run/allowed-namespaces`"), "{message}");
+    let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+        Api::namespaced(second.objects.client.clone(), &second.world.namespace);
+    let allowed =
+        json!({"metadata": {"annotations": {"kro.run/allowed-namespaces": second.world.namespace}}});
+    for name in ["eu-kubeconfig", "us-kubeconfig"] {
+        secrets.patch(name, &PatchParams::default(), &Patch::Merge(&allowed)).await.unwrap();
+    }
+    second.until_state("x", "ACTIVE").await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restart_with_three_clusters_and_two_hundred_instances_writes_nothing() {
     let second = SecondHub::new("Steady", spec()).await;
     let running = second.start(Settings::default()).await;

@@ -43,9 +43,9 @@ impl<'a> Walk<'a> {
             self.check_namespace(&key.cluster, &placement.describe(&key), key.namespace.as_deref())?;
         }
         let read = ExternalRead::Object { key: key.clone(), version: node.kind.version.clone() };
-        let known = self.input.observed.externals.get(&key);
+        let known = self.input.observed.externals.get(&key).filter(|_| !placement.withheld);
         let failure = self.input.observed.unreadable.get(&read);
-        if obstacle.is_none() {
+        if obstacle.is_none() && !placement.withheld {
             self.access_paths.add_read(&read, &node.id, placement.access_path.as_ref());
             self.reads.push(read);
         }
@@ -86,8 +86,10 @@ impl<'a> Walk<'a> {
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
         let read = ExternalRead::Collection(query.clone());
         let failure = self.input.observed.unreadable.get(&read);
-        self.access_paths.add_read(&read, &node.id, placement.access_path.as_ref());
-        self.reads.push(read);
+        if !placement.withheld {
+            self.access_paths.add_read(&read, &node.id, placement.access_path.as_ref());
+            self.reads.push(read);
+        }
         if let (None, Some(failure)) = (&placement.unavailable, failure) {
             let place = placement.display().map_or_else(String::new, |it| format!(" in cluster `{it}`"));
             let OperationFailure { operation, message, .. } = failure;
@@ -95,7 +97,7 @@ impl<'a> Walk<'a> {
             let message = format!("cannot {operation} objects of kind `{kind}`{place}: {message}");
             return Ok(Visit::from(Progress::Failed(failure.reported(message))));
         }
-        let listed = self.input.observed.collections.get(&query);
+        let listed = self.input.observed.collections.get(&query).filter(|_| !placement.withheld);
         let Some(listed) = listed else {
             let waiting = format!("waiting for objects of kind `{}` to be listed", node.kind.kind);
             return Ok(Visit::from(

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::{
-    ClusterId, ConnectStep, ConnectionFailure, LifecyclePhase, ObjectKey, ResolveError, ResolvedCluster,
-    ResolvedCredentials,
+    Authority, ClusterId, ConnectStep, ConnectionFailure, LifecyclePhase, ObjectKey, ResolveError,
+    ResolvedCluster, ResolvedCredentials,
 };
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
 
@@ -26,6 +26,9 @@ pub(super) struct ResolvedPlacement {
     pub(super) unavailable: Option<Progress>,
     /// Why it serves deletions only, if so.
     deletions_only: Option<Progress>,
+    /// Whether nothing that is known of the cluster may be read by this reference: its credentials are used by the authority of
+    /// their owner, who does not allow it, or it is not known yet whether that is so. Other references may lead to the cluster.
+    pub(super) withheld: bool,
 }
 
 impl ResolvedPlacement {
@@ -36,6 +39,7 @@ impl ResolvedPlacement {
             access_path: Some(access_path),
             unavailable: used.unavailable(),
             deletions_only: used.deletions_only(),
+            withheld: used.is_withheld(),
         }
     }
 
@@ -73,6 +77,7 @@ impl<'a> Walk<'a> {
                 access_path: None,
                 unavailable: None,
                 deletions_only: None,
+                withheld: false,
             });
         };
         let resolved = self.resolve(remote, scope).map_err(|error| match error {
@@ -118,7 +123,7 @@ impl<'a> Walk<'a> {
             return Ok(ResolvedPlacement::of(known));
         }
         self.check_clusters(&resolved, &key)?;
-        let state = self.input.observed.clusters.get(&key).cloned();
+        let state = self.input.observed.cluster(&key, resolved.authority).cloned();
         let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
         let used =
             UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false, former: false };
@@ -231,7 +236,7 @@ impl<'a> Walk<'a> {
 /// A cluster of which only the id is known.
 fn unknown(id: &ClusterId) -> ResolvedCluster {
     let credentials = ResolvedCredentials::Target { namespace: String::new(), name: id.to_string() };
-    ResolvedCluster { display: id.to_string(), credentials, poll: None }
+    ResolvedCluster { display: id.to_string(), credentials, authority: Authority::ByOwner, poll: None }
 }
 
 impl UsedCluster {
@@ -258,6 +263,17 @@ impl UsedCluster {
         let reported = ResourceFailure::not_connected(&self.reference.display, failure);
         let message = format!("cluster `{}`: {}", self.reference.display, failure.cause).into();
         Some(Progress::Failed(ResourceFailure { message, ..reported }))
+    }
+
+    /// Whether the owner of the credentials has to allow their use, and does not, as far as is known.
+    fn is_withheld(&self) -> bool {
+        let failure = self.state.as_ref().map(|state| state.connection.failure());
+        let is_refused = match failure {
+            None => true,
+            Some(failure) => failure
+                .is_some_and(|failure| matches!(failure.step, ConnectStep::Secret | ConnectStep::Target)),
+        };
+        self.reference.authority == Authority::ByOwner && is_refused
     }
 
     /// Why the cluster cannot be used, or serves deletions only.
