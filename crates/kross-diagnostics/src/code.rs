@@ -295,6 +295,8 @@ codes! {
     DuplicateCondition = "K0811" Error,
     /// An author-defined condition reads another, or one that does not exist.
     ConditionReference = "K0812" Error,
+    /// Instances choose a Secret whose content reaches the status or another object.
+    ChosenSecret = "K0813" Warning,
     /// `cluster` and `target` on the same level.
     TwoClusterReferences = "K0901" Error,
     /// A cluster on a resource and on its external reference.
@@ -321,6 +323,8 @@ codes! {
     PollTooOften = "K0922" Error,
     /// The namespace of a KubernetesTarget is missing, or not allowed.
     TargetNamespace = "K0924" Error,
+    /// Instances choose the namespace of the credentials of a cluster.
+    ChosenNamespace = "K0925" Warning,
     /// delete.after names a resource that does not exist.
     UnknownAfter = "K0930" Error,
     /// The deletion order has a cycle.

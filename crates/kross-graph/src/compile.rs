@@ -6,6 +6,7 @@ mod draft;
 mod expressions;
 mod fields;
 mod instance;
+mod instance_choices;
 mod lifecycle;
 mod object_names;
 mod placement;
@@ -223,6 +224,8 @@ impl<'a> Compiler<'a> {
         self.check_deletion_order(&waits, &drafts);
         self.check_phases(&nodes, &drafts);
         self.check_same_objects(&nodes, &drafts);
+        self.check_chosen_namespaces(&nodes);
+        self.check_chosen_secrets(&nodes, &drafts, &status);
         let order = self.order(&mut nodes, &drafts)?;
         if self.problems.iter().any(|problem| problem.severity == Severity::Error) {
             return None;

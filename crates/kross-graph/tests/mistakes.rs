@@ -117,3 +117,27 @@ fn every_code_of_a_definition_has_a_file() {
         .collect();
     assert!(missing.is_empty(), "no file for {missing:?}");
 }
+
+#[test]
+fn nothing_is_reported_where_the_definition_decides_which_secrets_are_used() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes");
+    let cases = [
+        ("K0813-copy.yaml", "${schema.spec.namespace}", "${schema.metadata.namespace}"),
+        ("K0813-copy.yaml", "${schema.spec.namespace}", "platform"),
+        (
+            "K0813-copy.yaml",
+            "data: ${credentials.data}",
+            "stringData: {secret: \"${credentials.metadata.name}\"}",
+        ),
+        ("K0925-short.yaml", "${schema.spec.namespace}", "${schema.metadata.namespace}"),
+        ("K0925-short.yaml", "${schema.spec.namespace}", "platform"),
+        ("K0925-text.yaml", "kubeconfigSecretRef: ${region}", "kubeconfigSecretRef: platform/${region}"),
+    ];
+    for (name, from, to) in cases {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        assert!(text.contains(from), "{name}: {from}");
+        let mut sources = Sources::new();
+        let found = diagnose(&mut sources, name, text.replace(from, to).as_bytes());
+        assert!(found.is_empty(), "{to}: {}", render::lines(&found, &sources));
+    }
+}
