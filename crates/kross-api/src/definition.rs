@@ -14,7 +14,7 @@ pub use schema::{CrdMetadata, DEFAULT_GROUP, PrinterColumn, Schema, Scope};
 pub use status::{DefinitionState, Dependency, ResourceGraphDefinitionStatus, ResourceInformation};
 
 use crate::openapi::rule;
-use crate::{Cluster, Lifecycle, List, Target};
+use crate::{Access, Cluster, Lifecycle, List, Target};
 
 /// The API that the definition serves, and the graph of resources behind it.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +53,10 @@ pub struct ResourceGraphDefinitionSpec {
     /// Default lifecycle of every resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
+    /// The ServiceAccount that acts for the instances in the local cluster. Defaults to the controller's own permissions, or
+    /// to `--default-service-account`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
 }
 
 /// The validation rule of every level that can reference a cluster.

@@ -4,14 +4,18 @@
 mod applyset;
 mod cluster_inventory;
 mod compact_inventory;
+mod names;
 mod object;
 mod revision;
+mod service_account;
 mod uids;
 
 pub use applyset::{GroupKind, Inventory, InventoryError, applyset_id, remote_applyset_id};
 pub use cluster_inventory::{ClusterInventory, RecordedCluster};
+pub(crate) use names::{is_namespace, is_object_name};
 pub use object::{ClusterId, ObjectKey};
 pub use revision::{revision_name, spec_hash};
+pub use service_account::ServiceAccount;
 pub use uids::{pack_uid, unpack_uid, unpack_uids};
 
 /// The kro version in labels, unless another one is set.

@@ -25,6 +25,7 @@
 //! assert_eq!(reference.static_cluster(Scope::Namespaced).unwrap().display, "kro-system/eu-kubeconfig");
 //! ```
 
+mod access;
 mod cluster;
 mod compute;
 mod condition;
@@ -46,6 +47,7 @@ mod vocabulary;
 mod workload;
 pub mod yaml;
 
+pub use access::Access;
 pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
 pub use compute::{
     COMPUTE_GROUP, ClassReference, ClassTemplate, ClassTemplateMetadata, KubernetesCluster,
@@ -64,8 +66,8 @@ pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
 pub use failures::{RetryClass, failures_markdown};
 pub use identity::{
     ClusterId, ClusterInventory, DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, ObjectKey,
-    RecordedCluster, applyset_id, label_version, pack_uid, remote_applyset_id, revision_name, spec_hash,
-    tooling, unpack_uid, unpack_uids,
+    RecordedCluster, ServiceAccount, applyset_id, label_version, pack_uid, remote_applyset_id, revision_name,
+    spec_hash, tooling, unpack_uid, unpack_uids,
 };
 pub use lifecycle::{AdoptPolicy, DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
 pub use list::List;

@@ -3,7 +3,7 @@
 //!
 //! The REST verbs are in `client/rest.rs`, the limit of requests in `client/request_limit.rs`, the circuit breaker in
 //! `client/breaker.rs`, the check of new connections in `client/identity.rs`, the
-//! history of objects in `client/history.rs`, the audit in `client/audit_trail.rs`.
+//! history of objects in `client/history.rs`, the audit in `client/audit_trail.rs`, impersonation in `client/impersonation.rs`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +31,7 @@ mod decompress;
 mod expected;
 mod history;
 mod identity;
+mod impersonation;
 mod list;
 mod local;
 mod options;
@@ -42,13 +43,16 @@ mod route;
 mod self_review;
 mod service;
 mod shared_list;
+mod subject_review;
 
 pub use credential::Credential;
 pub use expected::unexpected_objects;
 pub use local::{LocalCluster, LocalError};
 pub use options::ClientOptions;
 pub use release::{OwnershipMarks, ReleaseOutcome};
+pub use impersonation::Impersonation;
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
+pub use subject_review::ResourceAccess;
 
 pub(crate) use audit_trail::{AuditTrail, PendingAudit};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
@@ -88,6 +92,8 @@ pub struct ClusterClient {
     audit_trail: Option<Arc<AuditTrail>>,
     /// Whether writes are permitted.
     fence: Fence,
+    /// The ServiceAccount that requests are made as, if it is another user than that of the credential.
+    impersonation: Option<Arc<Impersonation>>,
 }
 
 /// What the clones of a client share. `transports` is a leaf lock: nothing else is locked or dropped while it is held.
@@ -208,6 +214,8 @@ pub(crate) struct ApiRequest {
     pub(crate) is_list: bool,
     /// Checked before the request is sent; open for reads.
     pub(crate) fence: Fence,
+    /// The user that the request is made as, if it is another one than that of the credential.
+    pub(crate) impersonation: Option<Arc<Impersonation>>,
 }
 
 /// A response that was read completely.
@@ -231,6 +239,7 @@ impl ApiRequest {
             body: Bytes::new(),
             is_list: false,
             fence: Fence::default(),
+            impersonation: None,
         }
     }
 
@@ -291,6 +300,7 @@ impl ClusterClient {
             requester: None,
             audit_trail: None,
             fence: Fence::default(),
+            impersonation: None,
         })
     }
 
@@ -329,11 +339,11 @@ impl ClusterClient {
         Self { route: Some(Arc::clone(route)), ..self.clone() }
     }
 
-    /// The same client without a route: it keeps its credential. For caches, which are shared by the users of one
-    /// credential.
+    /// The same client without a route: it keeps its credential, and impersonates nobody. For caches, which are shared by the
+    /// users of one credential.
     #[must_use]
     pub fn pinned(&self) -> Self {
-        Self { route: None, ..self.clone() }
+        Self { route: None, impersonation: None, ..self.clone() }
     }
 
     /// Whether this client was created after the other one. Of two clients with one credential the earlier one was
@@ -408,6 +418,7 @@ impl ClusterClient {
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let is_write = request.method != Method::GET;
         let mut shared = self.current(is_write)?;
+        let request = ApiRequest { impersonation: self.impersonation.clone(), ..request };
         let requester = self.requester.as_ref();
         let mut outcome = shared.exchange_in_turn(request.clone(), requester).await;
         if matches!(outcome, Err(TransportError::Closed)) {
@@ -517,6 +528,9 @@ impl SharedClient {
     async fn call(&self, transports: &Transports, request: ApiRequest) -> Result<Call, TransportError> {
         let mut headers = self.headers.clone();
         transports.credential.add_to(&mut headers).await?;
+        if let Some(impersonation) = &request.impersonation {
+            impersonation.add_to(&mut headers);
+        }
         headers.insert(header::ACCEPT, HeaderValue::from_static(request.accept));
         if let Some(content_type) = request.content_type {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

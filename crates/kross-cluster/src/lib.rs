@@ -63,7 +63,8 @@ pub use cache::{
 pub use cidr::{Cidr, NotACidr};
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
-    LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome, unexpected_objects,
+    Impersonation, LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome, ResourceAccess,
+    unexpected_objects,
 };
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry, without_keys};

@@ -11,6 +11,7 @@ use kross_cluster::{
 };
 use kross_value::{Object, Value};
 
+use crate::access_reviews::AccessReviews;
 use crate::analysis::Analyses;
 use crate::application::Applications;
 use crate::connection_secret::ConnectionSecrets;
@@ -60,6 +61,8 @@ pub(crate) struct Context {
     pub(crate) schemas: Arc<HubSchemas>,
     /// The preflights of other clusters.
     pub(crate) preflights: Preflights,
+    /// What ServiceAccounts may read in the hub.
+    pub(crate) access_reviews: AccessReviews,
     /// The analyses of graphs for the clusters that instances resolved.
     pub(crate) analyses: Analyses,
     /// The handles of the clusters that definitions name.
@@ -130,6 +133,7 @@ impl Context {
         });
         Self {
             preflights: Preflights::new(settings.preflights, requesters, Arc::clone(&documents)),
+            access_reviews: AccessReviews::new(settings.access_reviews),
             analyses: Analyses::default(),
             cluster_handles: ClusterHandles::default(),
             definitions,

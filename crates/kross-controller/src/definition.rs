@@ -7,11 +7,13 @@
 //! | check the clusters that a spec names | `cluster_checks.rs` |
 //! | issue, adopt and delete revisions | `revisions.rs` |
 //! | create or update the CRD, publish the graph | `serve.rs`, `crd.rs` |
+//! | keep the ServiceAccount of instances that outlive the definition | `access.rs` |
 //! | find the revision that instances stay on while the CRD of the latest is refused | `refused.rs` |
 //! | write the status | `status.rs` |
 //! | delete a definition | `deletion.rs` |
 //! | serve the instances of a definition that was deleted | `orphan.rs` |
 
+mod access;
 mod cluster_checks;
 mod compile;
 mod crd;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kross_api::ResourceGraphDefinitionSpec;
 use kross_cluster::{ApiKind, Cache, Selection};
-use kross_graph::Graph;
+use kross_graph::{AccountTemplate, Graph};
 use kross_value::Text;
 use parking_lot::RwLock;
 
@@ -24,6 +24,8 @@ pub struct Served {
     pub revision: Option<Revision>,
     /// The revision that instances are deleted by if there is no active one, as far as one is known.
     pub deletion_revision: Option<Revision>,
+    /// The ServiceAccount that the definition asks for, where no graph is known.
+    pub recorded_access: DefinedAccess,
     /// Why there is no active revision, where instances report it.
     pub no_graph: Option<NoGraph>,
     /// Whether the definition itself was deleted.
@@ -44,6 +46,18 @@ impl Served {
     pub fn deletion_graph(&self) -> Option<&Graph> {
         self.revision.as_ref().or(self.deletion_revision.as_ref()).map(|revision| &*revision.graph)
     }
+}
+
+/// The ServiceAccount that a definition asks for, where its graph is not known.
+#[derive(Clone, Debug, Default)]
+pub enum DefinedAccess {
+    /// None.
+    #[default]
+    Nothing,
+    /// This one.
+    Account(Arc<AccountTemplate>),
+    /// One, but it cannot be compiled.
+    Invalid,
 }
 
 /// Why a definition has no active revision.

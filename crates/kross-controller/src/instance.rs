@@ -12,6 +12,7 @@
 //! | resolve cluster references | `cluster_resolver.rs`, with `targets.rs`, into `clients.rs` |
 //! | watch kinds in remote clusters, read external references | `child_caches.rs`, `external_reads.rs` |
 //! | check schemas and permissions before the first write | `admission.rs` |
+//! | act as the ServiceAccount of the instance, and review what it may read | `account.rs` |
 //! | write finalizer, labels and inventory | `inventory.rs` |
 //! | apply; delete and release | `apply.rs`; `delete.rs`, with `release_report.rs` |
 //! | back off where others undo repairs; honour `Retry-After` | `repair_backoff.rs`, with `repairs.rs`; `throttle.rs` |
@@ -21,6 +22,7 @@
 //! | make the graph of a KubernetesApplicationResource from its spec | `own_graph.rs` |
 //! | keep instances from taking each other's objects | `claims.rs` |
 
+mod account;
 mod admission;
 mod apply;
 mod child_caches;

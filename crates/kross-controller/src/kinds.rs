@@ -34,6 +34,14 @@ pub(crate) fn revision() -> Arc<ApiKind> {
     Arc::new(ApiKind::custom(group, "v1alpha1", kind, "graphrevisions", false))
 }
 
+pub(crate) fn namespace() -> Arc<ApiKind> {
+    Arc::new(ApiKind::custom("", "v1", "Namespace", "namespaces", false))
+}
+
+pub(crate) fn service_account() -> Arc<ApiKind> {
+    Arc::new(ApiKind::custom("", "v1", "ServiceAccount", "serviceaccounts", true))
+}
+
 pub(crate) fn crd() -> Arc<ApiKind> {
     let (group, kind) = CRD;
     Arc::new(ApiKind::custom(group, "v1", kind, "customresourcedefinitions", false))

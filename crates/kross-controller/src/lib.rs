@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+mod access_reviews;
 mod analysis;
 mod application;
 mod claim;
@@ -48,6 +49,7 @@ mod target;
 mod unreadable;
 mod workload;
 
+pub use access_reviews::ReviewAges;
 pub use controller::{Controller, ControllerError};
 pub use graphs::{Graphs, Served};
 pub use liveness::Liveness;

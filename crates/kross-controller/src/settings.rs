@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions};
 
+use crate::access_reviews::ReviewAges;
 use crate::preflight::PreflightIntervals;
 
 /// The settings of the controller.
@@ -29,6 +30,10 @@ pub struct Settings {
     pub plan_timeout: Duration,
     /// Whether instances in a namespace may have objects and external references only in that namespace of the hub.
     pub no_cross_namespace: bool,
+    /// The ServiceAccount that acts for instances whose definition names none; none for the controller itself.
+    pub default_service_account: Option<String>,
+    /// How long it is remembered what ServiceAccounts may read.
+    pub access_reviews: ReviewAges,
     /// Options of the compiler.
     pub compile: kross_graph::Options,
     /// When a definition that waits for the hub is reconciled again without an event.
@@ -66,6 +71,8 @@ impl Default for Settings {
             max_namespace_clusters: 5_000,
             plan_timeout: Duration::from_secs(30),
             no_cross_namespace: false,
+            default_service_account: None,
+            access_reviews: ReviewAges::default(),
             compile: kross_graph::Options::default(),
             progress_delay: Duration::from_secs(3),
             instance_interval: Some(Duration::from_secs(3)),

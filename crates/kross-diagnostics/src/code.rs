@@ -337,6 +337,12 @@ codes! {
     InvalidDuration = "K0934" Error,
     /// A resource depends on one that exists only during deletion.
     NeedsDeletionResource = "K0935" Error,
+    /// The ServiceAccount of the instances depends on a resource.
+    AccessReadsResource = "K0940" Error,
+    /// An invalid name of a ServiceAccount.
+    InvalidServiceAccount = "K0941" Error,
+    /// The namespace of a ServiceAccount is missing, not allowed, or not a literal.
+    ServiceAccountNamespace = "K0942" Error,
     /// An expression reads a value that does not exist yet.
     NotThereYet = "K1001" Error,
     /// The evaluation of an expression failed.

@@ -1,6 +1,7 @@
 //! Compiles a definition into an immutable graph, or reports all of its errors at once. The steps are methods of
 //! [`Compiler`], one file each; a step stops at an error only where it makes the rest meaningless.
 
+mod access;
 mod context;
 mod draft;
 mod expressions;
@@ -19,15 +20,16 @@ use std::sync::OnceLock;
 
 use kross_api::yaml::{Document, attach_all};
 use kross_api::{
-    LifecyclePhase, PlacementOptions, ResolvedCluster, ResourceGraphDefinitionSpec, Scope, lower_placement,
-    spec_hash,
+    Access, LifecyclePhase, PlacementOptions, ResolvedCluster, ResourceGraphDefinitionSpec, Scope,
+    lower_placement, spec_hash,
 };
+use kross_cel::types::Type;
 use kross_cel::{Env, library};
 use kross_diagnostics::{Code, Diagnostics, Locate, Place, Problem, Severity};
 use kross_schema::SchemaResolver;
 use kross_value::Text;
 
-use crate::graph::{Dependency, Graph, Node, NodeIndex, Source};
+use crate::graph::{AccountTemplate, Dependency, Graph, Node, NodeIndex, Source};
 use crate::names;
 use crate::order::{Edges, layers_from_leaves, layers_from_roots, topological};
 use crate::tracked::resources_type;
@@ -141,27 +143,7 @@ pub fn compile(
     options: &Options,
 ) -> Result<Graph, Diagnostics> {
     let mut lowering = Diagnostics::new();
-    let placement = lower_placement(definition.spec, options.placement, &mut lowering);
-    let (env, conditions_env) = environments(options);
-    let mut compiler = Compiler {
-        spec: definition.spec,
-        resolvers,
-        options,
-        conditions_env,
-        env,
-        ids: ids(definition.spec),
-        axes: definition
-            .spec
-            .resources
-            .iter()
-            .flat_map(|resource| resource.for_each.iter())
-            .map(|axis| axis.variable.as_str())
-            .collect(),
-        placement,
-        scope: definition.spec.schema.scope(),
-        problems: Vec::new(),
-        edges: BTreeMap::new(),
-    };
+    let mut compiler = Compiler::new(definition.spec, resolvers, options, &mut lowering);
     let graph = compiler.run(definition.name);
     let mut diagnostics = match definition.document {
         Some(document) => attach_all(lowering, document),
@@ -177,6 +159,22 @@ pub fn compile(
         Some(graph) => Ok(Graph { warnings: diagnostics, ..graph }),
         None => Err(diagnostics),
     }
+}
+
+/// Compiles the `access` of a definition whose graph is not known: expressions are compiled without the type of `schema`. None
+/// if it is invalid.
+#[must_use]
+pub fn compile_access(access: &Access, scope: Scope, resolvers: &dyn Resolvers) -> Option<AccountTemplate> {
+    let spec = ResourceGraphDefinitionSpec {
+        access: Some(access.clone()),
+        ..ResourceGraphDefinitionSpec::default()
+    };
+    let options = Options::default();
+    let mut compiler = Compiler::new(&spec, resolvers, &options, &mut Diagnostics::new());
+    compiler.scope = scope;
+    let variables = Variables::new(&compiler, &Type::Dyn, Vec::new(), &resources_type(Vec::new()));
+    let account = compiler.account(&Type::Dyn, &variables)?;
+    compiler.problems.iter().all(|problem| problem.severity != Severity::Error).then_some(account)
 }
 
 struct Compiler<'a> {
@@ -199,6 +197,29 @@ struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
+    fn new(
+        spec: &'a ResourceGraphDefinitionSpec,
+        resolvers: &'a dyn Resolvers,
+        options: &'a Options,
+        lowering: &mut Diagnostics,
+    ) -> Self {
+        let (env, conditions_env) = environments(options);
+        let axes = spec.resources.iter().flat_map(|resource| resource.for_each.iter());
+        Self {
+            spec,
+            resolvers,
+            options,
+            conditions_env,
+            env,
+            ids: ids(spec),
+            axes: axes.map(|axis| axis.variable.as_str()).collect(),
+            placement: lower_placement(spec, options.placement, lowering),
+            scope: spec.schema.scope(),
+            problems: Vec::new(),
+            edges: BTreeMap::new(),
+        }
+    }
+
     fn report(&mut self, problem: Problem) {
         // A default on the definition is compiled again for every resource; report its error once.
         if !self.problems.contains(&problem) {
@@ -214,6 +235,7 @@ impl<'a> Compiler<'a> {
         let listed = drafts.iter().map(|draft| (self.variable(draft), draft.is_list())).collect();
         let nodes = drafts.iter().map(|draft| (self.variable(draft), draft.node_type())).collect();
         let variables = Variables::new(self, &instance.schema_type, nodes, &resources_type(listed));
+        let account = self.account(&instance.schema_type, &variables);
         let inherited = self.inherited_placement(&variables);
         let mut nodes = Vec::with_capacity(drafts.len());
         for draft in &drafts {
@@ -235,6 +257,7 @@ impl<'a> Compiler<'a> {
             name: name.into(),
             instance: instance.kind,
             schema_type: instance.schema_type,
+            account,
             nodes,
             order: order.into_iter().map(NodeIndex).collect(),
             status: status.template,

@@ -23,6 +23,8 @@ pub struct Graph {
     pub instance: InstanceKind,
     /// The type of the variable `schema`, which holds the instance.
     pub schema_type: Type,
+    /// The ServiceAccount of the instances, if the definition names one.
+    pub account: Option<AccountTemplate>,
     /// The nodes, in the order of `spec.resources`.
     pub nodes: Vec<Node>,
     /// The nodes in topological order: each comes after its dependencies.
@@ -56,6 +58,17 @@ impl Graph {
     pub fn topological_order(&self) -> impl Iterator<Item = &Text> {
         self.order.iter().filter_map(|index| self.node(*index)).map(|node| &node.id)
     }
+}
+
+/// The ServiceAccount that the objects of an instance are read and written as, in the local cluster.
+#[derive(Debug)]
+pub struct AccountTemplate {
+    /// Its name; expressions read only `schema`.
+    pub name: Template,
+    /// Its namespace, where instances have none. Else it is the namespace of the instance.
+    pub namespace: Option<Text>,
+    /// The type of the variable `schema`.
+    pub schema_type: Type,
 }
 
 /// The kind whose objects are instances.

@@ -10,12 +10,12 @@ mod order;
 mod template;
 mod tracked;
 
-pub use compile::{Definition, Options, ReportAs, Resolvers, compile};
+pub use compile::{Definition, Options, ReportAs, Resolvers, compile, compile_access};
 pub use deferred::check_deferred;
 pub use expression::{Expression, Outcome, Scope};
 pub use graph::{
-    Axis, Dependency, Graph, InstanceKind, KnownKind, Lifecycle, Node, NodeIndex, ObjectKind, Order,
-    Placement, Policy, RemotePlacement, Source,
+    AccountTemplate, Axis, Dependency, Graph, InstanceKind, KnownKind, Lifecycle, Node, NodeIndex,
+    ObjectKind, Order, Placement, Policy, RemotePlacement, Source,
 };
 pub use load::{API_VERSION, KIND, Validation, is_definition, load, validate};
 pub use template::{Field, Part, RenderError, Template};

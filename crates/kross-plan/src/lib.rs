@@ -39,6 +39,7 @@
 //! ```
 
 mod access_paths;
+mod account;
 mod contest;
 mod defaults;
 mod deletion;
@@ -62,6 +63,7 @@ mod walk;
 pub mod workload;
 
 pub use access_paths::{AccessPath, AccessPaths};
+pub use account::{AccountError, account, default_account};
 pub use deletion::{
     Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, PendingDeletion, Wait, plan_deletion,
     reported_orphans,
@@ -71,7 +73,7 @@ pub use kross_cel::Cancellation;
 pub use lifecycle::EvaluatedLifecycle;
 pub use observed::{
     AccessObjects, ClusterConnection, CollectionQuery, Contest, InventoryCluster, KindKey, Observed,
-    ObservedCluster, ObservedObject, OperationFailure, ReferenceKey,
+    ObservedCluster, ObservedObject, OperationFailure, ReferenceKey, Withheld,
 };
 pub use plan::{
     ApplyAction, ExternalRead, MissingCause, MissingHook, NodePlan, Plan, PlannedObject, UsedCluster,

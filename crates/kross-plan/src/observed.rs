@@ -169,6 +169,17 @@ pub struct ObservedObject {
     pub value: Value,
     /// Whether another client changed an applied field since.
     pub drifted: bool,
+    /// Why expressions must not see it, if so.
+    pub withheld: Option<Withheld>,
+}
+
+/// Why expressions must not see an object: it is not known that the ServiceAccount of the instance may get it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Withheld {
+    /// Its access has not been reviewed yet.
+    Unreviewed,
+    /// It may not, or the review failed.
+    Denied(OperationFailure),
 }
 
 impl fmt::Debug for ObservedObject {
@@ -184,7 +195,7 @@ impl ObservedObject {
     /// An object without drift.
     #[must_use]
     pub fn new(value: Value) -> Self {
-        Self { value, drifted: false }
+        Self { value, drifted: false, withheld: None }
     }
 
     fn metadata(&self, field: &str) -> Option<&Value> {

@@ -368,6 +368,7 @@ impl Tracked {
 /// An object with these fields merged over its own status.
 fn overlaid(node: &Node, object: Option<&ObservedObject>, fields: Vec<(CelValue, CelValue)>) -> CelValue {
     let is_tracked = |key: &CelValue| matches!(key, CelValue::String(name) if TRACKED_FIELDS.iter().any(|(field, _)| *name == **field));
+    let object = object.filter(|object| object.withheld.is_none());
     let value = object.map(|object| CelValue::from_data(&object.value, Some(&node.object_type)));
     let mut entries: Vec<(CelValue, CelValue)> = Vec::new();
     let mut status = fields;

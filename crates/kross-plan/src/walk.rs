@@ -319,11 +319,16 @@ fn by_node<'a>(
     by_node
 }
 
-/// What expressions see of a node: its object, or the list of them. None if the object does not exist.
+/// What expressions see of a node: its object, or the list of them. None if the object does not exist, or if it or an item of
+/// the list is withheld.
 pub(super) fn value_of<'v>(
     node: &Node,
     objects: impl IntoIterator<Item = &'v ObservedObject>,
 ) -> Option<CelValue> {
+    let objects: Vec<&ObservedObject> = objects.into_iter().collect();
+    if objects.iter().any(|object| object.withheld.is_some()) {
+        return None;
+    }
     let mut objects = objects.into_iter();
     if node.is_list() {
         let items = Value::list(objects.map(|object| object.value.clone()));

@@ -10,6 +10,7 @@ use super::{
     ClusterReference, Credentials, Placement, Poll, Published, SecretNamespace, SecretTemplate,
     SelectorTemplate, Spelling, TargetChoice, Template, parse_duration,
 };
+use crate::identity::{is_namespace, is_object_name};
 use crate::{
     Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, LabelSelector, PollConfig, Resource,
     ResourceGraphDefinitionSpec, SelectorRequirement, Target,
@@ -291,17 +292,15 @@ impl Lowering<'_> {
     }
 
     fn secret_name(&mut self, name: &str, path: String) -> Template {
-        let valid = |name: &str| name.len() <= 253 && name.split('.').all(is_dns_label);
-        self.name(name, path, "Secret name", valid)
+        self.name(name, path, "Secret name", is_object_name)
     }
 
     fn target_name(&mut self, name: &str, path: String) -> Template {
-        let valid = |name: &str| name.len() <= 253 && name.split('.').all(is_dns_label);
-        self.name(name, path, "name of a KubernetesTarget", valid)
+        self.name(name, path, "name of a KubernetesTarget", is_object_name)
     }
 
     fn namespace(&mut self, name: &str, path: String) -> Template {
-        self.name(name, path, "namespace", |name| name.len() <= 63 && is_dns_label(name))
+        self.name(name, path, "namespace", is_namespace)
     }
 
     fn key(&mut self, key: Option<&str>, path: String) -> Option<Template> {
@@ -342,13 +341,4 @@ fn lower_selector(path: &str, selector: &LabelSelector) -> SelectorTemplate {
         labels: selector.match_labels.iter().flatten().map(label).collect(),
         requirements: selector.match_expressions.iter().enumerate().map(requirement).collect(),
     }
-}
-
-/// Lower-case letters, digits and `-`, with a letter or digit at both ends; of any length.
-fn is_dns_label(name: &str) -> bool {
-    let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    bytes.first().is_some_and(edge)
-        && bytes.last().is_some_and(edge)
-        && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
 }

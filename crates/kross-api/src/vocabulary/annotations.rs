@@ -18,6 +18,8 @@ pub const APPLYSET_NAMESPACES: &str = "applyset.kubernetes.io/additional-namespa
 pub const INVENTORY_HASH: &str = "internal.kro.run/applyset-inventory-hash";
 /// On an instance: kinds and namespaces in each remote cluster, with the cluster's reference and UID.
 pub const CLUSTER_INVENTORY: &str = "internal.kro.run/cluster-inventory";
+/// On the CRD of a definition: its `spec.access` as JSON, for instances that outlive the definition; empty if it has none.
+pub const ACCESS: &str = "internal.kro.run/access";
 /// On a child: its layer in the creation order.
 pub const APPLY_ORDER: &str = "internal.kro.run/apply-order";
 /// On a child: the name of its instance, if it is too long for a label.

@@ -269,13 +269,13 @@ impl ClusterClient {
         })
     }
 
-    /// Reads a path that is not an object, such as an OpenAPI document, a version or a health check.
+    /// Reads a path that is not an object, such as an OpenAPI document, a version or a health check. Nobody is impersonated.
     ///
     /// # Errors
     /// The cluster rejects the request or does not answer.
     pub async fn fetch(&self, path: &str) -> Result<Bytes, ApiError> {
         let target = format!("`{}`", path.split('?').next().unwrap_or_default());
-        self.raw(Operation::Get, target, ApiRequest::list(path.to_owned())).await
+        self.as_itself().raw(Operation::Get, target, ApiRequest::list(path.to_owned())).await
     }
 
     /// Posts a review and returns the response.

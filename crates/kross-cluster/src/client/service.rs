@@ -43,7 +43,7 @@ impl Service<Request<Body>> for ClientService {
             } else {
                 Some(shared.permit(client.requester.as_ref()).await?)
             };
-            let sent = send(&shared, client.fence(), request, is_stream);
+            let sent = send(&shared, &client, request, is_stream);
             let response = match &shared.breaker {
                 Some(breaker) => breaker.run(sent, Response::status).await,
                 None => sent.await,
@@ -62,7 +62,7 @@ impl Service<Request<Body>> for ClientService {
 
 async fn send(
     shared: &SharedClient,
-    fence: &Fence,
+    client: &ClusterClient,
     request: Request<Body>,
     is_stream: bool,
 ) -> Result<Response<ResponseBody>, TransportError> {
@@ -73,10 +73,13 @@ async fn send(
     headers.extend(shared.headers.clone());
     let transports = shared.transports();
     transports.credential.add_to(&mut headers).await?;
+    if let Some(impersonation) = &client.impersonation {
+        impersonation.add_to(&mut headers);
+    }
     let body = body.collect_bytes().await.map_err(|_| TransportError::Closed)?;
     let limit = (!is_stream).then_some(shared.options.list_timeout);
     let timeouts = Timeouts { head: limit, total: limit };
-    let fence = if head.method.is_safe() { Fence::default() } else { fence.clone() };
+    let fence = if head.method.is_safe() { Fence::default() } else { client.fence().clone() };
     let call = Call { method: head.method, path: head.uri, headers, body, deadline: None, timeouts, fence };
     let transport = if is_stream { &transports.watches } else { &transports.requests };
     transport.send(&call).await

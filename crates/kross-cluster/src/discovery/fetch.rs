@@ -279,7 +279,9 @@ async fn fetch<T: DeserializeOwned + Send + 'static>(
 ) -> Result<T, ApiError> {
     let accept = if matches!(path, "/api" | "/apis") { AGGREGATED } else { JSON };
     let request = ApiRequest { accept, ..ApiRequest::list(path.to_owned()) };
+    // Everybody shares the result, so it must not depend on whom the client impersonates.
     let response = client
+        .as_itself()
         .exchange(request)
         .await
         .map_err(|error| ApiError::from_transport(attempt(client, path), &error))?;

@@ -10,6 +10,7 @@ use kross_schema::GroupVersionKind;
 use kross_value::Text;
 use tokio::time::Instant;
 
+use super::access;
 use super::cluster_checks;
 use super::crd;
 use super::error::{DefinitionError, Next};
@@ -211,6 +212,7 @@ fn publish_without_graph(
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
         deletion_revision: followed.or_else(|| context.graphs.compiled(definition.name())),
+        recorded_access: access::defined(context, definition, kind),
         no_graph,
         orphaned: false,
         own_graphs: false,

@@ -7,6 +7,7 @@ use kross_api::labels;
 use kross_cluster::{ApiKind, Selection, StoredObject};
 use kross_value::Text;
 
+use super::access;
 use super::crd;
 use super::error::{DefinitionError, Next};
 use crate::context::Context;
@@ -61,6 +62,7 @@ fn serve(context: &Context, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>
         external: false,
         revision: None,
         deletion_revision: None,
+        recorded_access: access::recorded(context, crd),
         no_graph: Some(NoGraph::Deleted(
             format!("definition `{name}` was deleted; no objects are created or updated").into(),
         )),

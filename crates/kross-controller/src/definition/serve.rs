@@ -8,13 +8,14 @@ use kross_cluster::{ApiKind, Cache, Lookup, Selection, StoredObject};
 use kross_graph::{Graph, Placement};
 use kross_value::Value;
 
+use super::access;
 use super::compile::Compiled;
 use super::crd::{self, Action};
 use super::error::{DefinitionError, Next};
 use super::object::Definition;
 use super::status::StatusReport;
 use crate::context::Context;
-use crate::graphs::Served;
+use crate::graphs::{DefinedAccess, Served};
 use crate::kinds;
 
 /// The wait for a CRD to be established, should no event come.
@@ -78,12 +79,17 @@ pub(super) async fn ensure_crd(
     provisional: bool,
 ) -> Result<Arc<StoredObject>, DefinitionError> {
     let mut desired = crd::desired(crd, &context.ownership_labels(), &definition.object);
+    // Before the kind is served: from then on instances may outlive the definition.
+    access::record(&mut desired, definition);
     let name = crd.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     let existing = match context.crds.get(None, name) {
         Lookup::Found(existing) => Some(existing),
         Lookup::Absent => None,
         Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
     };
+    if let Some(existing) = &existing {
+        access::keep_key(&mut desired, existing);
+    }
     if let (true, Some(existing)) = (provisional, &existing) {
         // It was created with the schemas of all clusters.
         crd::keep_status(&mut desired, existing.value());
@@ -164,6 +170,7 @@ pub(super) fn publish(
         children,
         external: graph.instance.external,
         deletion_revision: None,
+        recorded_access: DefinedAccess::Nothing,
         no_graph: None,
         orphaned: false,
         own_graphs: false,

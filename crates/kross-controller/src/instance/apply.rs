@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use kross_api::{FailureReason, Operation, labels, managers};
+use kross_api::{FailureReason, LifecyclePhase, Operation, labels, managers};
 use kross_cluster::{ApiError, ApiKind, Apply, ClusterClient, Missing, ObjectKey, StoredObject};
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, Plan, PlannedObject};
 use kross_value::{Text, Value};
@@ -68,6 +68,11 @@ impl Pass<'_> {
             Some((credential, write.run(node, applyset, self.memory.writes_before).boxed()))
         });
         let written: Vec<Written> = concurrently(&self.clients, writes).await;
+        if let (Some(acting), LifecyclePhase::Deletion) = (self.clients.acting(), self.phase)
+            && written.iter().any(|write| is_forbidden(&write.result))
+        {
+            acting.ending().await;
+        }
         for write in written {
             self.observe_written(write);
         }
@@ -105,15 +110,29 @@ impl Pass<'_> {
                 self.observation.remove(&key);
             }
             Err(error) => {
-                let message = explain(&key, &error, is_secret);
+                let message = self.explain(&key, &error, is_secret);
                 tracing::debug!(%node, object = %key, error = message, "cannot apply object");
-                if matches!(&error, ClientError::Api(api) if api.namespace_terminating()) {
+                let is_in_terminating = || {
+                    let acting = self.clients.acting().filter(|_| error.reason() == FailureReason::Forbidden);
+                    acting.is_some_and(|acting| acting.is_in_terminating_namespace(&key))
+                };
+                if matches!(&error, ClientError::Api(api) if api.namespace_terminating()) || is_in_terminating()
+                {
                     self.observation.observed.namespace_terminating.insert(key.clone());
                 }
                 self.memory.throttle.failed(&key, &error, Instant::now());
                 self.fail(&key, &node, operation, error.reason(), &message);
             }
         }
+    }
+
+    /// The cause of a failure, with what to do about it where the error does not say so.
+    fn explain(&self, key: &ObjectKey, error: &ClientError, is_secret: bool) -> String {
+        let ClientError::Api(api) = error else { return error.message().to_owned() };
+        let message = if is_secret { api.message_without_values() } else { api.message().into() };
+        let acting = self.clients.acting().filter(|_| key.cluster.is_local());
+        let account = acting.map(|acting| acting.advice(api)).unwrap_or_default();
+        format!("{message}{account}{}", advice(key, api))
     }
 
     /// Records that the last operation on an object succeeded.
@@ -159,10 +178,13 @@ fn with_uid(desired: &Value, uid: &Text) -> Value {
     desired
 }
 
-/// The cause of a failure, with what to do about it where the error does not say so.
-fn explain(key: &ObjectKey, error: &ClientError, is_secret: bool) -> String {
-    let ClientError::Api(api) = error else { return error.message().to_owned() };
-    let advice = match (api.missing(), error.reason()) {
+fn is_forbidden(result: &Result<WriteResult, ClientError>) -> bool {
+    matches!(result, Err(error) if error.reason() == FailureReason::Forbidden)
+}
+
+/// What to do about a failure.
+fn advice(key: &ObjectKey, error: &ApiError) -> String {
+    match (error.missing(), error.reason()) {
         (_, FailureReason::Invalid) if error.message().ends_with("field is immutable") => {
             "; delete the object and it will be recreated".to_owned()
         }
@@ -174,9 +196,7 @@ fn explain(key: &ObjectKey, error: &ClientError, is_secret: bool) -> String {
             "; `kross rbac FILE --remote` prints the permissions that the credential needs".to_owned()
         }
         _ => String::new(),
-    };
-    let message = if is_secret { api.message_without_values() } else { error.message().into() };
-    format!("{message}{advice}")
+    }
 }
 
 /// Awaits operations concurrently, with a limit for each credential, so that a slow cluster does not delay the others.

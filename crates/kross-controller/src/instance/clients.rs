@@ -12,6 +12,7 @@ use kross_cluster::{
 use kross_plan::{KindKey, ReferenceKey};
 use kross_value::Text;
 
+use super::account::ActingAccount;
 use crate::context::Context;
 use crate::graphs::Served;
 use crate::permits::{ClusterPermits, Permit, WriteCredential};
@@ -21,7 +22,10 @@ const CONCURRENT_CLUSTERS: usize = 128;
 
 /// The clients of the clusters that are connected, and the caches of an instance's objects there.
 pub(super) struct InstanceClients<'a> {
+    /// The client of the hub as the controller itself.
     local: &'a ClusterClient,
+    /// The ServiceAccount that reads and writes the instance's objects in the hub; none for the controller itself.
+    acting: Option<ActingAccount>,
     local_caches: &'a [Cache],
     permit: &'a Permit,
     /// Limits the reconciles that write to one cluster.
@@ -77,7 +81,18 @@ impl<'a> InstanceClients<'a> {
     pub(super) fn local(context: &'a Context, served: &'a Served, permit: &'a Permit) -> Self {
         let (local, local_caches) = (&context.client, &*served.children);
         let writers = &context.cluster_writers;
-        Self { local, local_caches, permit, writers, remotes: BTreeMap::new(), routes: BTreeMap::new() }
+        let (remotes, routes) = (BTreeMap::new(), BTreeMap::new());
+        Self { local, acting: None, local_caches, permit, writers, remotes, routes }
+    }
+
+    /// Reads and writes the instance's objects in the hub as this ServiceAccount.
+    pub(super) fn act_as(&mut self, acting: ActingAccount) {
+        self.acting = Some(acting);
+    }
+
+    /// The ServiceAccount that reads and writes the instance's objects in the hub, if there is one.
+    pub(super) fn acting(&self) -> Option<&ActingAccount> {
+        self.acting.as_ref()
     }
 
     /// Awaits requests to clusters. If one of them is remote the permit is released meanwhile, since that cluster may not
@@ -151,7 +166,7 @@ impl<'a> InstanceClients<'a> {
         reference: Option<&ReferenceKey>,
     ) -> Result<&ClusterClient, ClientError> {
         if cluster.is_local() {
-            return Ok(self.local);
+            return Ok(self.acting.as_ref().map_or(self.local, |acting| &acting.client));
         }
         let clients = self.remotes.get(cluster).map_or(&[][..], |remote| &remote.clients);
         let found = clients.iter().find(|(by, _)| Some(by) == reference).or(clients.first());
@@ -186,6 +201,17 @@ impl<'a> InstanceClients<'a> {
     ) -> Result<&ClusterClient, ClientError> {
         let reference = self.routes.get(&(cluster.clone(), group.clone(), kind.clone()));
         self.client_by(cluster, reference)
+    }
+
+    /// The client that finds out whether objects of a kind exist. In the hub that is the controller itself: nothing that it
+    /// reads is given to expressions.
+    pub(super) fn observer_of(
+        &self,
+        cluster: &ClusterId,
+        group: &Text,
+        kind: &Text,
+    ) -> Result<&ClusterClient, ClientError> {
+        if cluster.is_local() { Ok(self.local) } else { self.client_for(cluster, group, kind) }
     }
 
     /// The client for each kind of an inventory of a cluster.

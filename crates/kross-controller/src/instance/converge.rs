@@ -25,10 +25,12 @@ impl Pass<'_> {
         let inventory = self.observe_inventory_clusters(graph);
         self.observe_contested();
         let mut attempted: HashSet<ObjectKey> = HashSet::new();
+        self.review_objects().await;
         let mut plan = self.evaluate(graph)?;
         // Each round applies a wave, resolves a cluster, reads a reference, or is the last one.
         for _ in 0..8 * graph.nodes.len() + 16 {
             if self.discover(&inventory, &plan).await {
+                self.review_objects().await;
                 plan = self.evaluate(graph)?;
                 continue;
             }
@@ -50,6 +52,7 @@ impl Pass<'_> {
             let admitted = self.expect_hooks(graph, &plan, admitted).await;
             self.write_inventory_before_apply().await?;
             self.apply(&plan, &admitted).await;
+            self.review_objects().await;
             plan = self.evaluate(graph)?;
         }
         self.report_missing_hooks(&plan);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use futures::future::FutureExt;
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{Delete, Deleted, OwnershipMarks, Propagation, StoredObject};
+use kross_cluster::{
+    ApiError, ClusterClient, Delete, Deleted, ObjectKey, OwnershipMarks, Propagation, StoredObject,
+};
 use kross_plan::PendingDeletion;
 use tokio::time::Instant;
 
@@ -73,7 +75,8 @@ impl Pass<'_> {
             Err(error) => {
                 tracing::debug!(%node, object = %key, error = error.message(), "cannot delete object");
                 self.memory.throttle.failed(key, &error, Instant::now());
-                self.fail(key, node, Operation::Delete, error.reason(), error.message());
+                let message = self.why(key, &error);
+                self.fail(key, node, Operation::Delete, error.reason(), &message);
                 false
             }
         }
@@ -107,12 +110,34 @@ impl Pass<'_> {
                 Err(error) => {
                     released.retry = true;
                     self.memory.throttle.failed(key, &error, Instant::now());
-                    self.fail(key, &pending.node, Operation::Update, error.reason(), error.message());
+                    let message = self.why(key, &error);
+                    self.fail(key, &pending.node, Operation::Update, error.reason(), &message);
                 }
             }
         }
         released
     }
+}
+
+impl Pass<'_> {
+    fn why(&self, key: &ObjectKey, error: &ClientError) -> String {
+        match error {
+            ClientError::Api(api) => self.explained(key, api),
+            ClientError::NotConnected(_) => error.message().to_owned(),
+        }
+    }
+}
+
+/// The controller's own client in place of one that was refused, if the ServiceAccount of the instance cannot act any more.
+async fn own_client<'c>(
+    clients: &'c InstanceClients<'_>,
+    key: &ObjectKey,
+    error: &ApiError,
+) -> Option<&'c ClusterClient> {
+    let acting = clients.acting().filter(|_| key.cluster.is_local())?;
+    let client = acting.own_client_for(key, error).await?;
+    tracing::info!(object = %key, account = %acting.account, "the ServiceAccount cannot act any more; deleting the object without it");
+    Some(client)
 }
 
 /// Deletes one object. Returns it if a finalizer keeps it.
@@ -126,7 +151,13 @@ async fn delete_one(
     // As kubectl does: the default of a Job would orphan its Pods.
     let propagation = Some(Propagation::Background);
     let options = Delete { uid: Some(&pending.uid), propagation, ..Delete::default() };
-    match client.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
+    let mut deleted = client.delete(&kind, key.namespace.as_deref(), &key.name, options).await;
+    if let Err(error) = &deleted
+        && let Some(own) = own_client(clients, key, error).await
+    {
+        deleted = own.delete(&kind, key.namespace.as_deref(), &key.name, options).await;
+    }
+    match deleted {
         Ok(Deleted::Removed) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
         Err(error) if error.is_object_not_found() => Ok(None),
@@ -139,7 +170,15 @@ async fn release_one(clients: &InstanceClients<'_>, pending: &PendingDeletion) -
     let client = clients.client_for(&key.cluster, &key.group, &key.kind)?;
     let kind = client.kind(&key.group, Some(&version_of(&pending.api_version)), &key.kind).await?;
     let marks = OwnershipMarks { manager: managers::APPLYSET, is_mark: is_ownership };
-    client.release(&kind, key.namespace.as_deref(), &key.name, &pending.uid, marks).await?;
+    let namespace = key.namespace.as_deref();
+    let released = client.release(&kind, namespace, &key.name, &pending.uid, marks).await;
+    if let Err(error) = &released
+        && let Some(own) = own_client(clients, key, error).await
+    {
+        own.release(&kind, namespace, &key.name, &pending.uid, marks).await?;
+        return Ok(());
+    }
+    released?;
     Ok(())
 }
 

@@ -74,6 +74,7 @@ impl<'a> DeletionPass<'a> {
     }
 
     async fn delete(&mut self) -> Result<Next, InstanceError> {
+        self.pass.resolve_account()?;
         self.scan().await?;
         let (mut reported, mut checked) = (false, false);
         loop {

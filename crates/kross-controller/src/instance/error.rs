@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kross_api::{ConditionType, FailureReason, InventoryError};
 use kross_cluster::{ApiError, Outcome};
+use kross_plan::AccountError;
 
 use super::clients::ClientError;
 use crate::planner::PlanTimeout;
@@ -45,6 +46,9 @@ pub(super) enum InstanceError {
     /// Planning took too long.
     #[error(transparent)]
     Plan(#[from] PlanTimeout),
+    /// It is not known as which ServiceAccount the objects are read and written.
+    #[error("{0}")]
+    Account(#[from] AccountError),
     /// Another request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -67,6 +71,7 @@ impl InstanceError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::InvalidInventory(_) => "Inventory",
+            Self::Account(_) => FailureReason::Expression.as_str(),
             Self::Outdated => FailureReason::Conflict.as_str(),
             Self::Plan(_) => FailureReason::Timeout.as_str(),
             Self::WriteInventory(error) | Self::Api(error) => error.reason().as_str(),
@@ -85,15 +90,17 @@ impl InstanceError {
             }
             Self::Outdated => None,
             Self::WriteInventory(_) => Some(ConditionType::InstanceManaged),
-            Self::Api(_) | Self::NotConnected(_) | Self::Plan(_) => Some(ConditionType::GraphResolved),
+            Self::Account(_) | Self::Api(_) | Self::NotConnected(_) | Self::Plan(_) => {
+                Some(ConditionType::GraphResolved)
+            }
         }
     }
 
     /// When to reconcile again.
     pub(super) fn retry(&self) -> Retry {
         match self {
-            // Somebody has to edit the instance.
-            Self::InvalidInventory(_) => Retry::OnChange,
+            // Somebody has to edit the instance, or the definition.
+            Self::InvalidInventory(_) | Self::Account(_) => Retry::OnChange,
             Self::WriteInventory(error) | Self::Api(error) => retry(error),
             Self::Outdated | Self::NotConnected(_) | Self::Plan(_) => Retry::Backoff,
         }

@@ -11,6 +11,7 @@ use kross_cluster::{
 use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, OperationFailure, Plan};
 use kross_value::Text;
 
+use super::account::Denial;
 use super::child_caches::read_failure;
 use super::observation::Observation;
 use super::pass::Pass;
@@ -31,6 +32,9 @@ impl Pass<'_> {
         let access_path = plan.access_paths.to_read(read).map(|(_, access_path)| &access_path.key);
         // Without a client the cluster is not connected. What the caches had last is used then.
         let client = self.clients.client_by(read.cluster(), access_path).ok().cloned();
+        if let Err(Denial { reason, message }) = self.review_read(read).await {
+            return self.unreadable(read, Operation::Get, reason, message);
+        }
         if let Some(client) = &client {
             match self.check_read(plan, read, client) {
                 Check::Passed => {}

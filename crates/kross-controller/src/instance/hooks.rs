@@ -98,7 +98,7 @@ impl Pass<'_> {
             if self.verify_cluster(&key.cluster, key.cluster.claim()).await.is_err() {
                 return false;
             }
-            let Ok(client) = self.clients.client_for(&key.cluster, &key.group, &key.kind) else {
+            let Ok(client) = self.clients.observer_of(&key.cluster, &key.group, &key.kind) else {
                 return false;
             };
             matches!(client.served_kind(&key.group, &key.kind, Instant::now()).await, Ok(None))
@@ -247,7 +247,7 @@ async fn find_hook(
     MissingHook { key, api_version, since, .. }: &MissingHook,
     instance: &Text,
 ) -> Result<FoundHook, ClientError> {
-    let client = clients.client_for(&key.cluster, &key.group, &key.kind)?;
+    let client = clients.observer_of(&key.cluster, &key.group, &key.kind)?;
     let kind = client.kind(&key.group, Some(&version_of(api_version)), &key.kind).await?;
     let namespace = key.namespace.as_deref();
     match client.get(&kind, namespace, &key.name).await {
@@ -273,7 +273,7 @@ fn cannot_list(error: &ApiError) -> bool {
 /// The resource version of now where an object is to be created.
 async fn current_version(clients: &InstanceClients<'_>, object: &PlannedObject) -> Result<Text, ClientError> {
     let key = &object.key;
-    let client = clients.client_for(&key.cluster, &key.group, &key.kind)?;
+    let client = clients.observer_of(&key.cluster, &key.group, &key.kind)?;
     let kind = client.kind(&key.group, Some(&version_of(&object.api_version)), &key.kind).await?;
     Ok(client.current_version(&kind, key.namespace.as_deref()).await?)
 }

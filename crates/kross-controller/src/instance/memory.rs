@@ -34,6 +34,11 @@ pub(super) struct Memory {
     pub(super) digests: HashMap<ObjectKey, Digest>,
     /// The objects whose last operation failed.
     pub(super) failures: BTreeMap<ObjectKey, OperationFailure>,
+    /// The objects in the hub that the instance's ServiceAccount may get, as far as this pass has reviewed it; none if the
+    /// instance has no ServiceAccount. Expressions see no others.
+    pub(super) readable: Option<HashSet<ObjectKey>>,
+    /// The objects in the hub that it may not get, or of which that is not known.
+    pub(super) denied: HashMap<ObjectKey, OperationFailure>,
     /// The objects that others changed or deleted, and that were applied again.
     pub(super) repairs: Repairs,
     /// What was written into the instance's own metadata: finalizer, labels and inventory.

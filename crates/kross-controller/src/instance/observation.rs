@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kross_api::{Authority, ClusterId, GroupKind, Operation, RecordedCluster, SyncMode, labels};
 use kross_cluster::{Cache, CacheKey, Lookup, ObjectKey, StoredObject};
-use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
+use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey, Withheld};
 use kross_value::Text;
 
 use super::error::InstanceError;
@@ -59,7 +59,11 @@ impl Observation {
     pub(super) fn add(&mut self, key: ObjectKey, object: Arc<StoredObject>, memory: &Memory) {
         let remembered = memory.digests.get(&key);
         let drifted = remembered.is_some() && remembered.copied() != object.owned_digest();
-        let observed = ObservedObject { value: object.value().clone(), drifted };
+        // Nothing is shown before it was reviewed.
+        let readable = memory.readable.as_ref().filter(|_| key.cluster.is_local());
+        let withheld = readable.is_some_and(|readable| !readable.contains(&key));
+        let withheld = withheld.then_some(Withheld::Unreviewed);
+        let observed = ObservedObject { value: object.value().clone(), drifted, withheld };
         self.observed.objects.insert(key.clone(), observed);
         self.stored.insert(key, object);
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::definition::{NotCompiled, compile_single};
-use crate::graphs::{NoGraph, Served};
+use crate::graphs::{DefinedAccess, NoGraph, Served};
 use crate::workload::WorkloadKind;
 
 /// What takes the place of the definition's name in labels and in the list of what is served. No definition can have this name.
@@ -70,6 +70,7 @@ pub(crate) fn serve_resources(context: &Context, instances: Cache) {
         kind: Arc::new(WorkloadKind::ApplicationResource.api_kind()),
         revision: None,
         deletion_revision: None,
+        recorded_access: DefinedAccess::Nothing,
         no_graph: None,
         orphaned: false,
         instances,
@@ -140,6 +141,7 @@ pub(super) async fn serve(
         kind: Arc::clone(&served.kind),
         revision,
         deletion_revision: None,
+        recorded_access: DefinedAccess::Nothing,
         no_graph,
         // A resource without a graph is deleted by its inventory.
         orphaned: true,

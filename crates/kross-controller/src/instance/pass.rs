@@ -81,6 +81,7 @@ impl<'a> Pass<'a> {
         if is_suspended(&self.instance) {
             return self.report_suspended(graph).await;
         }
+        self.resolve_account()?;
         self.inventory = InstanceInventory::read(&self.instance, &self.applyset_id(), Some(graph))?;
         self.retry_skipped_nodes();
 
@@ -215,6 +216,7 @@ impl<'a> Pass<'a> {
         self.memory.failures.retain(|key, failure| {
             planned.contains(key) || pending.contains(key) || skipped.contains(&failure.node)
         });
+        self.memory.denied.retain(|key, _| planned.contains(key));
         self.memory.contested.retain(|key| planned.contains(key));
         self.memory.repairs.retain(|key| planned.contains(key));
         self.memory.hook_creations.retain(|key, _| planned.contains(key));
@@ -300,6 +302,8 @@ impl<'a> Pass<'a> {
         self.memory.failures.iter().filter(is_retried).any(|(key, _)| is_connected(&key.cluster))
             || plan.nodes.iter().flat_map(|node| &node.objects).any(is_blocked)
             || self.memory.unlisted.keys().any(is_unlisted)
+            // Roles are not watched.
+            || !self.memory.denied.is_empty()
             || self.memory.unreadable.keys().any(|read| is_connected(read.cluster()))
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum Position {
     /// `cluster` or `target` of a resource.
     ResourceCluster,
     Lifecycle,
+    /// `spec.access`.
+    Access,
 }
 
 impl Position {
@@ -42,6 +44,7 @@ impl Position {
             Self::DefinitionCluster => "the cluster of the definition",
             Self::ResourceCluster => "the cluster of a resource",
             Self::Lifecycle => "`lifecycle`",
+            Self::Access => "`access`",
         }
     }
 
@@ -90,6 +93,11 @@ impl Variables {
             lifecycle: OnceCell::new(),
             nodes,
         }
+    }
+
+    /// Only `schema`.
+    pub(super) fn schema_only(&self) -> &Env {
+        &self.schema
     }
 
     fn lifecycle(&self) -> &Env {

@@ -319,13 +319,17 @@ fn not_standalone(text: &str, path: &Path, scan: &Scan) -> Problem {
 fn out_of_context(name: &str, place: Place, context: &Context) -> Problem {
     let position = context.position;
     let own = context.own.as_ref().is_some_and(|own| *own == *name);
+    let what = || match name {
+        "resources" => "the state of its resources".to_owned(),
+        "runtime" | "each" => format!("`{name}`"),
+        resource => format!("the resource `{resource}`"),
+    };
+    if position == Position::Access {
+        let message = format!("the ServiceAccount of an instance cannot depend on {}", what());
+        return Problem::new(Code::AccessReadsResource, place, message).help("read only `schema`");
+    }
     if position == Position::DefinitionCluster {
-        let what = match name {
-            "resources" => "the state of its resources".to_owned(),
-            "runtime" | "each" => format!("`{name}`"),
-            resource => format!("the resource `{resource}`"),
-        };
-        let message = format!("the cluster of the definition cannot depend on {what}");
+        let message = format!("the cluster of the definition cannot depend on {}", what());
         return Problem::new(Code::ClusterReadsResource, place, message)
             .help("read only `schema`, or set the cluster on the resources instead");
     }

@@ -8,6 +8,7 @@ use kross_api::{DeletePolicy, LifecyclePhase, ObjectKey, Operation};
 use kross_graph::{Node, Scope};
 use kross_value::Text;
 
+use super::object::withheld_progress;
 use super::{Visit, Walk, value_of};
 use crate::deletion::{Hook, HookRecord, OwnedObject};
 use crate::lifecycle;
@@ -44,8 +45,14 @@ impl<'a> Walk<'a> {
                 continue;
             }
             // The node is skipped, but its objects can be read as long as they exist.
-            let objects = self.objects_of(&needed.id).iter().map(|(_, object)| *object);
-            match value_of(needed, objects) {
+            let objects = self.objects_of(&needed.id);
+            let mut withheld =
+                objects.iter().filter_map(|(key, object)| Some((key, object.withheld.as_ref()?)));
+            if let Some((key, withheld)) = withheld.next() {
+                // It exists, so the hook is not skipped: nothing that waits for it is deleted.
+                return Visit::from(withheld_progress(withheld, &self.describe(key)));
+            }
+            match value_of(needed, objects.iter().map(|(_, object)| *object)) {
                 Some(value) => {
                     own.set(needed.id.clone(), value);
                     given.push(needed.id.clone());

@@ -8,7 +8,7 @@ use super::placement::{ResolvedPlacement, describe};
 use super::{Visit, Walk, not_rendered, value_of};
 use crate::desired::{Desired, ObjectMarks};
 use crate::lifecycle::{self, EvaluatedLifecycle};
-use crate::observed::{ObservedObject, OperationFailure};
+use crate::observed::{ObservedObject, OperationFailure, Withheld};
 use crate::plan::PlannedObject;
 use crate::progress::{Progress, ResourceFailure};
 
@@ -195,6 +195,9 @@ impl<'a> Walk<'a> {
             );
             return Progress::Failed(ResourceFailure::conflict(message));
         }
+        if let Some(withheld) = found.and_then(|found| found.withheld.as_ref()) {
+            return withheld_progress(withheld, &placement.describe(key));
+        }
         match failure {
             Some(failure) if differs || is_unlisted(failure) => {
                 Progress::Failed(resource_failure(key, placement, failure))
@@ -245,6 +248,19 @@ pub(super) fn resource_failure(
 ) -> ResourceFailure {
     let OperationFailure { operation, message, .. } = failure;
     failure.reported(format!("cannot {operation} {}: {message}", placement.describe(key)))
+}
+
+/// The progress of an object that expressions must not see, or of a node that reads it.
+pub(super) fn withheld_progress(withheld: &Withheld, object: &str) -> Progress {
+    match withheld {
+        Withheld::Unreviewed => {
+            Progress::Unresolved(format!("waiting for a review of the access to {object}").into())
+        }
+        Withheld::Denied(failure) => {
+            let OperationFailure { operation, message, .. } = failure;
+            Progress::Failed(failure.reported(format!("cannot {operation} {object}: {message}")))
+        }
+    }
 }
 
 /// Whether the observed object may be out of date.

@@ -43,7 +43,9 @@ impl Walk<'_> {
         if scope.hides_keys(&node.id) {
             own.hide_keys("each");
         }
-        own.set("each", CelValue::from_data(&item.value, Some(&node.object_type)));
+        if item.withheld.is_none() {
+            own.set("each", CelValue::from_data(&item.value, Some(&node.object_type)));
+        }
         readiness(&node.ready_when, &own)
     }
 }

@@ -111,6 +111,8 @@ impl FlagValues {
             max_namespace_clusters: self.count("namespace-max-clusters").unwrap_or(usize::MAX),
             plan_timeout: self.plan_timeout()?,
             no_cross_namespace: self.boolean("no-cross-namespace"),
+            default_service_account: self.default_service_account()?,
+            access_reviews: defaults.access_reviews,
             compile,
             progress_delay: self.duration("rgd-progress-requeue-delay"),
             instance_interval: Some(self.duration("instance-requeue-interval"))
