@@ -47,10 +47,10 @@ mod subject_review;
 
 pub use credential::Credential;
 pub use expected::unexpected_objects;
+pub use impersonation::Impersonation;
 pub use local::{LocalCluster, LocalError};
 pub use options::ClientOptions;
 pub use release::{OwnershipMarks, ReleaseOutcome};
-pub use impersonation::Impersonation;
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 pub use subject_review::ResourceAccess;
 
