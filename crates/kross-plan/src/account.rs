@@ -20,7 +20,9 @@ pub enum AccountError {
     #[error("cannot evaluate the ServiceAccount of the instance: {0}")]
     Expression(String),
     /// The name is empty.
-    #[error("the ServiceAccount of the instance is empty: `spec.access.serviceAccountName` of the definition must have a value")]
+    #[error(
+        "the ServiceAccount of the instance is empty: `spec.access.serviceAccountName` of the definition must have a value"
+    )]
     Empty,
     /// The name is no name of a ServiceAccount.
     #[error(
@@ -60,7 +62,8 @@ pub fn account(
     let with_status = graph.is_some_and(|graph| graph.instance.external);
     let schema = instance.schema(with_status);
     scope.set("schema", CelValue::from_data(&schema, Some(&template.schema_type)));
-    let name = template.name.render_string(&scope).map_err(|error| AccountError::Expression(error.to_string()))?;
+    let name =
+        template.name.render_string(&scope).map_err(|error| AccountError::Expression(error.to_string()))?;
     named(instance.namespace(), template.namespace.as_deref(), name.as_deref().unwrap_or_default())
 }
 
@@ -103,24 +106,25 @@ mod tests {
         let access = Access { service_account_name: name.to_owned(), service_account_namespace: None };
         let template =
             compile_access(&access, InstanceScope::Namespaced, &Kubernetes(Bundle::latest())).unwrap();
-        account(&template, None, &Value::from(instance), &Settings::default()).map(|account| account.to_string())
+        account(&template, None, &Value::from(instance), &Settings::default())
+            .map(|account| account.to_string())
     }
 
-    fn instance(spec: serde_json::Value) -> serde_json::Value {
+    fn instance(spec: &serde_json::Value) -> serde_json::Value {
         json!({"metadata": {"name": "x", "namespace": "shop"}, "spec": spec})
     }
 
     #[test]
     fn an_account_is_in_the_namespace_of_its_instance() {
-        assert_eq!(account_of("deployer", instance(json!({}))).unwrap(), "shop/deployer");
-        let chosen = instance(json!({"team": "blue"}));
+        assert_eq!(account_of("deployer", instance(&json!({}))).unwrap(), "shop/deployer");
+        let chosen = instance(&json!({"team": "blue"}));
         assert_eq!(account_of("${schema.spec.team}-deployer", chosen).unwrap(), "shop/blue-deployer");
     }
 
     #[test]
     fn an_account_without_a_usable_name_is_an_error() {
         let chosen = |value: serde_json::Value| {
-            account_of("${schema.spec.account}", instance(json!({"account": value}))).unwrap_err()
+            account_of("${schema.spec.account}", instance(&json!({"account": value}))).unwrap_err()
         };
         assert_eq!(chosen(json!("")), AccountError::Empty);
         assert_eq!(chosen(json!(null)), AccountError::Empty);
@@ -129,10 +133,13 @@ mod tests {
             assert_eq!(chosen(json!(name)), invalid, "{name}");
         }
         assert_eq!(chosen(json!({"a": 1})), invalid);
-        let missing = account_of("${schema.spec.account}", instance(json!({}))).unwrap_err();
+        let missing = account_of("${schema.spec.account}", instance(&json!({}))).unwrap_err();
         assert!(matches!(missing, AccountError::Expression(_)), "{missing}");
         let without = json!({"metadata": {"name": "x"}});
         assert_eq!(account_of("deployer", without.clone()).unwrap_err(), AccountError::NoNamespace);
-        assert_eq!(default_account("deployer", &Value::from(without)).unwrap_err(), AccountError::NoNamespace);
+        assert_eq!(
+            default_account("deployer", &Value::from(without)).unwrap_err(),
+            AccountError::NoNamespace
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! The ServiceAccount of an instance: the objects of the instance in the hub are written as it, and nothing that it may not
 //! read is given to an expression.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{FailureReason, LifecyclePhase, Operation, ServiceAccount};
@@ -15,6 +16,7 @@ use tokio::sync::OnceCell;
 use super::error::InstanceError;
 use super::observation::version_of;
 use super::pass::Pass;
+use crate::context::Context;
 use crate::graphs::DefinedAccess;
 use crate::kinds;
 
@@ -135,7 +137,7 @@ impl Pass<'_> {
     /// The definition asks for one, and there is none that could be used. Nothing of the instance may be read or written then.
     pub(super) fn resolve_account(&mut self) -> Result<(), InstanceError> {
         let found = self.find_account()?;
-        self.memory.readable = found.as_ref().map(|_| std::collections::HashSet::new());
+        self.memory.readable = found.as_ref().map(|_| HashSet::new());
         let Some(account) = found else { return Ok(()) };
         let own = self.context.client.clone();
         let client = own.impersonating(&account).ok_or(AccountError::Empty)?;
@@ -146,7 +148,7 @@ impl Pass<'_> {
     }
 
     fn find_account(&self) -> Result<Option<ServiceAccount>, AccountError> {
-        let (instance, planning) = (self.instance.value(), &self.context.planning);
+        let (instance, planning) = (self.instance.value(), self.context.planner.settings());
         let graph = self.served.deletion_graph();
         let (template, graph) = match (graph, &self.served.recorded_access) {
             (Some(graph), _) => (graph.account.as_ref(), Some(graph)),
@@ -175,40 +177,22 @@ impl Pass<'_> {
         let mut reviewed = Vec::new();
         for (((group, version, kind), _), keys) in by_place {
             let kind = self.context.client.kind(&group, Some(&version), &kind).await;
-            // The first one tells whether all of them may be read.
+            let context = self.context;
+            // Boxed one by one: the compiler cannot infer the lifetimes of a stream of borrowing futures.
             let reviews = keys.into_iter().map(|key| {
                 let kind = kind.clone();
-                async move {
-                    let review = self.review_object(acting, kind, &key).await;
+                let review = async move {
+                    let review = review_object(context, acting, kind, &key).await;
                     (key, review)
-                }
+                };
+                review.boxed()
             });
-            reviewed.extend(stream::iter(reviews).buffer_unordered(CONCURRENT_REVIEWS).collect::<Vec<_>>().await);
+            let reviews: Vec<BoxFuture<'_, _>> = reviews.collect();
+            let reviews = stream::iter(reviews).buffer_unordered(CONCURRENT_REVIEWS);
+            reviewed.extend(reviews.collect::<Vec<_>>().await);
         }
         for (key, review) in reviewed {
             self.observe_review(key, review);
-        }
-    }
-
-    async fn review_object(
-        &self,
-        acting: &ActingAccount,
-        kind: Result<Arc<ApiKind>, ApiError>,
-        key: &ObjectKey,
-    ) -> Result<(), Denial> {
-        let kind = kind.map_err(|error| Denial::unreviewed(acting, &error))?;
-        let access = object_access(&kind, key);
-        let reviewed = self.context.access_reviews.may_get(&self.context.client, &acting.account, &access);
-        match reviewed.await {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                // Its roles are gone, and what reads the objects of the namespace cannot be created any more.
-                if acting.is_at_home(key) && acting.ending().await == Some(Ending::NamespaceTerminating) {
-                    return Ok(());
-                }
-                Err(Denial::of(acting, &access))
-            }
-            Err(error) => Err(Denial::unreviewed(acting, &error)),
         }
     }
 
@@ -244,7 +228,8 @@ impl Pass<'_> {
         let unreviewed = |error: ApiError| Denial::unreviewed(acting, &error);
         match read {
             ExternalRead::Object { key, version } => {
-                let kind = client.kind(&key.group, Some(version), &key.kind).await.map_err(unreviewed)?;
+                let kind = client.kind(&key.group, Some(version), &key.kind).await;
+                let kind = kind.map_err(|error| Denial::unknown_kind(&error))?;
                 let access = object_access(&kind, key);
                 let allowed = reviews.may_get(client, &acting.account, &access).await.map_err(unreviewed)?;
                 if allowed { Ok(()) } else { Err(Denial::of(acting, &access)) }
@@ -252,7 +237,8 @@ impl Pass<'_> {
             ExternalRead::Collection(query) => {
                 let kind = client.kind(&query.group, Some(&query.version), &query.kind).await;
                 let namespace = query.namespace.as_ref().map(ToString::to_string);
-                let mut lists = vec![list_access(&kind.map_err(unreviewed)?, namespace)];
+                let kind = kind.map_err(|error| Denial::unknown_kind(&error))?;
+                let mut lists = vec![list_access(&kind, namespace)];
                 if query.namespace_selector().is_some() {
                     lists.push(list_access(&kinds::namespace(), None));
                 }
@@ -271,6 +257,28 @@ impl Pass<'_> {
         let acting = self.clients.acting().filter(|_| key.cluster.is_local());
         let advice = acting.map(|acting| acting.advice(error)).unwrap_or_default();
         format!("{}{advice}", error.message())
+    }
+}
+
+/// Whether the account may get an object of the instance.
+async fn review_object(
+    context: &Context,
+    acting: &ActingAccount,
+    kind: Result<Arc<ApiKind>, ApiError>,
+    key: &ObjectKey,
+) -> Result<(), Denial> {
+    let kind = kind.map_err(|error| Denial::unknown_kind(&error))?;
+    let access = object_access(&kind, key);
+    match context.access_reviews.may_get(&context.client, &acting.account, &access).await {
+        Ok(true) => Ok(()),
+        // Its roles are gone, and what reads the objects of the namespace cannot be created there any more.
+        Ok(false)
+            if acting.is_at_home(key) && acting.ending().await == Some(Ending::NamespaceTerminating) =>
+        {
+            Ok(())
+        }
+        Ok(false) => Err(Denial::of(acting, &access)),
+        Err(error) => Err(Denial::unreviewed(acting, &error)),
     }
 }
 
@@ -296,10 +304,17 @@ impl Denial {
         Self { reason: FailureReason::Forbidden, message: message.into() }
     }
 
+    /// The kind is not served, or that is not known.
+    fn unknown_kind(error: &ApiError) -> Self {
+        Self { reason: error.reason(), message: error.message().into() }
+    }
+
     /// Whether it may is not known.
     fn unreviewed(ActingAccount { account, .. }: &ActingAccount, error: &ApiError) -> Self {
         let advice = match error.reason() {
-            FailureReason::Forbidden => "; `kross rbac FILE` prints the permissions that the controller needs",
+            FailureReason::Forbidden => {
+                "; `kross rbac FILE` prints the permissions that the controller needs"
+            }
             _ => "",
         };
         let message =

@@ -116,7 +116,8 @@ impl Pass<'_> {
                     let acting = self.clients.acting().filter(|_| error.reason() == FailureReason::Forbidden);
                     acting.is_some_and(|acting| acting.is_in_terminating_namespace(&key))
                 };
-                if matches!(&error, ClientError::Api(api) if api.namespace_terminating()) || is_in_terminating()
+                if matches!(&error, ClientError::Api(api) if api.namespace_terminating())
+                    || is_in_terminating()
                 {
                     self.observation.observed.namespace_terminating.insert(key.clone());
                 }

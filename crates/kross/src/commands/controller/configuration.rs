@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use kross_api::ServiceAccount;
 use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions, LocalCluster};
 use kross_controller::Settings;
 use kross_plan::Limits;
@@ -156,6 +157,24 @@ impl FlagValues {
             bail!("`--instance-plan-timeout` must be greater than 0");
         }
         Ok(timeout)
+    }
+
+    /// The ServiceAccount of instances whose definition names none.
+    fn default_service_account(&self) -> anyhow::Result<Option<String>> {
+        match self.text("default-service-account") {
+            "" if self.given_texts("default-service-account").next().is_some() => {
+                bail!(
+                    "`--default-service-account` is empty: leave it out, or set the name of a ServiceAccount"
+                )
+            }
+            "" => Ok(None),
+            name if ServiceAccount::new("default", name).is_none() => {
+                bail!(
+                    "invalid value `{name}` for `--default-service-account`: use the name of a ServiceAccount, without its namespace"
+                )
+            }
+            name => Ok(Some(name.to_owned())),
+        }
     }
 
     fn clusters(&self) -> anyhow::Result<ClusterOptions> {
@@ -380,10 +399,11 @@ mod tests {
         let line = "--allow-crd-deletion=false -leader-elect=F --graceful-shutdown-timeout 1m30s \
              --instance-requeue-interval=250ms --rgd-progress-requeue-delay=1.5s \
              --dynamic-controller-rate-limiter-min-delay=1s --dynamic-controller-rate-limiter-max-delay=1000s \
-             --rgd-max-collection-size=7 --no-cross-namespace --rgd-max-collection-dimension-size=2 \
+             --rgd-max-collection-size=7 --no-cross-namespace --default-service-account=tenant --rgd-max-collection-dimension-size=2 \
              --resource-graph-definition-concurrent-reconciles 4 --kro-version=v0.9.4 \
              --client-qps=0.5 --client-burst=1 --pprof-bind-address=:1 --enable-controller-warmup=false";
         let settings = configuration(line).unwrap().controller;
+        assert_eq!(settings.default_service_account.as_deref(), Some("tenant"));
         assert!(settings.no_cross_namespace && !configuration("").unwrap().controller.no_cross_namespace);
         assert!(!settings.allow_crd_deletion && settings.leader_election.is_none());
         assert_eq!(settings.shutdown_timeout, Duration::from_secs(90));
@@ -435,6 +455,14 @@ mod tests {
             (
                 "--feature-gates=CELOmitFunction",
                 "`CELOmitFunction` in `--feature-gates` has no value: use `CELOmitFunction=true`",
+            ),
+            (
+                "--default-service-account=",
+                "`--default-service-account` is empty: leave it out, or set the name of a ServiceAccount",
+            ),
+            (
+                "--default-service-account=shop:deployer",
+                "invalid value `shop:deployer` for `--default-service-account`: use the name of a ServiceAccount, without its namespace",
             ),
             ("--metrics-bind-address=8078", "invalid value of `--metrics-bind-address`"),
             (

@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 74] = [
+pub(super) const FLAGS: [Flag; 75] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -104,6 +104,11 @@ pub(super) const FLAGS: [Flag; 74] = [
     ),
     flag("cluster-request-timeout", seconds(15), "Timeout for a request to a remote cluster"),
     flag("context", FlagDefault::Text(""), "Context of the kubeconfig (default: the current context)"),
+    flag(
+        "default-service-account",
+        FlagDefault::Text(""),
+        "ServiceAccount in the namespace of the instance that acts for it in the local cluster if its definition has no `access` (default: the controller itself)",
+    ),
     flag(
         "dynamic-controller-concurrent-reconciles",
         FlagDefault::Integer(0),
