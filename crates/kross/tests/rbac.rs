@@ -149,3 +149,82 @@ spec:
     let (_, roles, _) = rbac(&["--remote", "-"], definition);
     assert!(roles.contains("the Secret of KubernetesTarget `edge`"), "{roles}");
 }
+
+/// A definition whose instances have a ServiceAccount.
+fn tenant(access: &str, scope: &str) -> String {
+    format!(
+        "apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {{name: web}}
+spec:
+{access}  schema: {{kind: Web, apiVersion: v1alpha1{scope}, spec: {{name: string, namespace: string, account: string}}}}
+  resources:
+    - id: password
+      externalRef: {{apiVersion: v1, kind: Secret, metadata: {{name: password, namespace: '${{schema.spec.namespace}}'}}}}
+    - id: services
+      externalRef: {{apiVersion: v1, kind: Service, metadata: {{namespace: shop, selector: {{matchLabels: {{a: b}}}}}}}}
+    - id: config
+      template: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: '${{schema.spec.name}}', namespace: '${{schema.spec.namespace}}'}}}}
+    - id: binding
+      template:
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: ClusterRoleBinding
+        metadata: {{name: '${{schema.spec.name}}'}}
+        roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}}
+"
+    )
+}
+
+#[test]
+fn rules_of_the_service_account_of_the_instances() {
+    snapshot("account", &["--account", "-"], &tenant("  access: {serviceAccountName: deployer}\n", ""));
+}
+
+#[test]
+fn the_controller_impersonates_the_service_account_and_writes_only_what_outlives_it() {
+    let definition = tenant("  access: {serviceAccountName: deployer}\n", "");
+    let (code, roles, errors) = rbac(&["-"], &definition);
+    assert_eq!(code, 0, "{errors}");
+    let everywhere = role(&roles, "ClusterRole", "kross-web").unwrap();
+    let reads = "    resources: [\"configmaps\"]\n    verbs: [\"get\", \"list\", \"watch\"]\n";
+    let reviews = "    resources: [\"subjectaccessreviews\"]\n    verbs: [\"create\"]\n";
+    assert!(everywhere.contains(reads) && everywhere.contains(reviews), "{everywhere}");
+    let bindings = "    resources: [\"clusterrolebindings\"]\n    verbs: [\"get\", \"list\", \"watch\"]\n";
+    assert!(everywhere.contains(bindings), "{everywhere}");
+    let instances = role(&roles, "ClusterRole", "kross-web-instances").unwrap();
+    let impersonate = "    resources: [\"serviceaccounts\"]\n    resourceNames: [\"deployer\"]\n    verbs: [\"get\", \"impersonate\"]\n";
+    let deletes = "    resources: [\"configmaps\"]\n    verbs: [\"patch\", \"delete\"]\n";
+    assert!(instances.contains(impersonate) && instances.contains(deletes), "{instances}");
+
+    let chosen = tenant("  access: {serviceAccountName: '${schema.spec.account}'}\n", "");
+    let (_, roles, _) = rbac(&["-"], &chosen);
+    let instances = role(&roles, "ClusterRole", "kross-web-instances").unwrap();
+    let any = "    resources: [\"serviceaccounts\"]\n    verbs: [\"get\", \"impersonate\"]\n";
+    assert!(instances.contains(any), "{instances}");
+
+    let platform = tenant(
+        "  access: {serviceAccountName: deployer, serviceAccountNamespace: infra}\n",
+        ", scope: Cluster",
+    );
+    let platform = platform.replace("namespace: '${schema.spec.namespace}'", "namespace: shop");
+    let (_, roles, _) = rbac(&["-"], &platform);
+    let infra = role(&roles, "Role", "kross-web\n  namespace: infra").unwrap();
+    assert!(infra.contains(impersonate), "{infra}");
+}
+
+#[test]
+fn a_default_service_account_counts_for_definitions_without_access() {
+    let definition = tenant("", "");
+    let (code, data, notes) = rbac(&["--account", "-"], &definition);
+    assert_eq!((code, data.as_str()), (0, ""));
+    assert!(notes.contains("no definition has `access`"), "{notes}");
+    let (code, roles, _) = rbac(&["--account", "--default-service-account=tenant", "-"], &definition);
+    assert!(
+        code == 0 && roles.contains("# RBAC rules on the hub of ServiceAccount `tenant` of `web`."),
+        "{roles}"
+    );
+    let (_, roles, _) = rbac(&["--default-service-account=tenant", "-"], &definition);
+    assert!(roles.contains("resourceNames: [\"tenant\"]"), "{roles}");
+    let (_, roles, _) = rbac(&["-"], &definition);
+    assert!(!roles.contains("impersonate"), "{roles}");
+}

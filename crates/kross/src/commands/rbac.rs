@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use kross_diagnostics::{Diagnostics, Sources};
 use kross_graph::{Graph, Options, is_definition, validate};
 
+mod account;
 mod needs;
 mod roles;
 
 use crate::input::{Input, SchemaArguments};
 use crate::output::{Outcome, Output};
+use account::Account;
 use roles::{Roles, Subject};
 
 /// The roles for publishing, claiming and consuming clusters.
@@ -27,8 +29,15 @@ pub(crate) struct Arguments {
     #[arg(long, exclusive = true)]
     targets: bool,
     /// Print the rules that kubeconfigs need in remote clusters, instead of those of the controller on the hub
-    #[arg(long)]
+    #[arg(long, conflicts_with = "account")]
     remote: bool,
+    /// Print the rules that the ServiceAccount of the instances (`spec.access`) needs on the hub, instead of those of the
+    /// controller
+    #[arg(long)]
+    account: bool,
+    /// ServiceAccount of instances whose definition has no `access`, as given to the controller
+    #[arg(long, value_name = "NAME")]
+    default_service_account: Option<String>,
     /// Bind the roles to `User:NAME`, `Group:NAME` or `ServiceAccount:NAMESPACE/NAME` (default: no bindings)
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<Subject>,
@@ -44,7 +53,8 @@ pub(crate) struct Arguments {
 /// # Errors
 /// A path cannot be read, or no document is a definition.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let Arguments { paths, targets, remote, subject, name, schemas } = arguments;
+    let Arguments { paths, targets, remote, account, default_service_account, subject, name, schemas } =
+        arguments;
     if *targets {
         output.data(TARGET_ROLES.trim_end())?;
         return Ok(Outcome::Success);
@@ -68,11 +78,20 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         [graph] => format!("kross-{}", graph.name),
         _ => "kross".to_owned(),
     });
+    let default = default_service_account.as_deref();
     let texts = if *remote {
         remote_roles(&graphs, &name, subject.as_ref())
+    } else if *account {
+        account_roles(&graphs, &format!("{name}-account"), subject.as_ref(), default)
     } else {
-        hub_roles(&graphs, &name, subject.as_ref())
+        hub_roles(&graphs, &name, subject.as_ref(), default)
     };
+    if texts.is_empty() && *account {
+        output.note(
+            "no ServiceAccount needs rules: no definition has `access`; see also `--default-service-account`",
+        );
+        return Ok(Outcome::Success);
+    }
     if texts.is_empty() {
         output.note("no rules needed in remote clusters: no resource has a cluster reference");
         return Ok(Outcome::Success);
@@ -90,10 +109,15 @@ fn report(diagnostics: &mut Diagnostics, sources: &Sources, output: &mut Output)
 }
 
 /// The rules of the controller on the hub, for all graphs together.
-fn hub_roles(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<String> {
+fn hub_roles(
+    graphs: &[Graph],
+    name: &str,
+    subject: Option<&Subject>,
+    default_account: Option<&str>,
+) -> Vec<String> {
     let mut roles = Roles::default();
     for graph in graphs {
-        roles.extend(needs::on_the_hub(graph));
+        roles.extend(needs::on_the_hub(graph, Account::of(graph, default_account).as_ref()));
     }
     let names: Vec<String> = graphs.iter().map(|graph| format!("`{}`", graph.name)).collect();
     let header = format!(
@@ -101,6 +125,28 @@ fn hub_roles(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<Str
          # Discovery, OpenAPI and self-subject access reviews need no rules: every authenticated user may use them.\n",
         names.join(", ")
     );
+    vec![roles.print(&header, name, subject)]
+}
+
+/// The rules of the ServiceAccounts of the instances on the hub, for all graphs that have one.
+fn account_roles(
+    graphs: &[Graph],
+    name: &str,
+    subject: Option<&Subject>,
+    default_account: Option<&str>,
+) -> Vec<String> {
+    let mut roles = Roles::default();
+    let mut names = Vec::new();
+    for graph in graphs {
+        if let Some(account) = Account::of(graph, default_account) {
+            roles.extend(account::needs_of(graph));
+            names.push(format!("{account} of `{}`", graph.name));
+        }
+    }
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let header = format!("# RBAC rules on the hub of {}.\n", names.join(", "));
     vec![roles.print(&header, name, subject)]
 }
 

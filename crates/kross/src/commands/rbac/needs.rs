@@ -10,20 +10,25 @@ use kross_graph::{
 };
 use kross_value::Value;
 
+use super::account::{self, Account};
 use super::roles::{Need, Scope, Verb};
 
-const READ: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch];
+pub(super) const READ: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch];
 /// A poll lists, and gets the objects that changed.
 const POLL: &[Verb] = &[Verb::Get, Verb::List];
 /// A server-side apply of an object that does not exist needs `create`.
 const WRITE: &[Verb] = &[Verb::Get, Verb::Create, Verb::Patch, Verb::Delete];
 
 /// What the controller needs on the hub.
-pub(super) fn on_the_hub(graph: &Graph) -> Vec<Need> {
+pub(super) fn on_the_hub(graph: &Graph, account: Option<&Account>) -> Vec<Need> {
     let mut needs = definition_needs(graph);
     needs.extend(instance_needs(graph));
+    needs.extend(account.into_iter().flat_map(Account::controller_needs));
     for node in &graph.nodes {
         match &node.placement {
+            Placement::Local if account.is_some() && !node.is_external() => {
+                needs.extend(account::controller_needs_for(node, graph));
+            }
             Placement::Local => needs.extend(object_needs(node, READ, instances(graph))),
             Placement::Remote(remote) => needs.extend(secret_needs(node, remote, graph.instance.namespaced)),
         }
@@ -34,7 +39,7 @@ pub(super) fn on_the_hub(graph: &Graph) -> Vec<Need> {
 }
 
 /// Where a reference without a namespace leads: to the namespaces of the instances, unless they have none.
-fn instances(graph: &Graph) -> Option<Scope> {
+pub(super) fn instances(graph: &Graph) -> Option<Scope> {
     graph.instance.namespaced.then_some(Scope::Instances)
 }
 
@@ -171,14 +176,7 @@ fn managed_object_needs(node: &Node, template: &Template, read: &[Verb]) -> Vec<
         Some(Field::Literal(Value::String(namespace))) => Some(namespace.to_string()),
         _ => None,
     };
-    let id = &node.id;
-    let escalation = match node.kind.group.as_ref() {
-        "rbac.authorization.k8s.io" if node.kind.kind.ends_with("Binding") => {
-            " (also needs `bind` on the referenced role, or every permission of that role)"
-        }
-        "rbac.authorization.k8s.io" => " (also needs `escalate`, or every permission that the role grants)",
-        _ => "",
-    };
+    let (id, escalation) = (&node.id, escalation(&node.kind));
     vec![
         need_of(&node.kind, &watch, format!("watch `{id}` in all namespaces")),
         need_of(&node.kind, WRITE, format!("create, update and delete `{id}`{escalation}"))
@@ -186,7 +184,18 @@ fn managed_object_needs(node: &Node, template: &Template, read: &[Verb]) -> Vec<
     ]
 }
 
-fn need_of(kind: &ObjectKind, verbs: &[Verb], why: String) -> Need {
+/// What an API server demands for roles and bindings beside the verb.
+pub(super) fn escalation(kind: &ObjectKind) -> &'static str {
+    match kind.group.as_ref() {
+        "rbac.authorization.k8s.io" if kind.kind.ends_with("Binding") => {
+            " (also needs `bind` on the referenced role, or every permission of that role)"
+        }
+        "rbac.authorization.k8s.io" => " (also needs `escalate`, or every permission that the role grants)",
+        _ => "",
+    }
+}
+
+pub(super) fn need_of(kind: &ObjectKind, verbs: &[Verb], why: String) -> Need {
     let resource = match &kind.known {
         Some(known) => known.plural.to_string(),
         None => kross_api::plural(&kind.kind),
@@ -200,7 +209,7 @@ fn need_of(kind: &ObjectKind, verbs: &[Verb], why: String) -> Need {
 }
 
 /// Whether a kind is namespaced. A kind without a schema counts as namespaced where the author sets a namespace.
-fn is_namespaced(kind: &ObjectKind) -> bool {
+pub(super) fn is_namespaced(kind: &ObjectKind) -> bool {
     kind.known.as_ref().is_none_or(|known| known.namespaced)
 }
 
@@ -209,7 +218,7 @@ fn is_namespace_of_instance(template: &Template) -> bool {
     matches!(template, Template::Expression(expression) if expression.source.trim() == "schema.metadata.namespace")
 }
 
-fn literal(template: Option<&Template>) -> Option<String> {
+pub(super) fn literal(template: Option<&Template>) -> Option<String> {
     match template {
         Some(Template::Literal(Value::String(text))) => Some(text.to_string()),
         _ => None,

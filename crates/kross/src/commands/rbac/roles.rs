@@ -15,6 +15,7 @@ pub(super) enum Verb {
     Update,
     Patch,
     Delete,
+    Impersonate,
 }
 
 impl Verb {
@@ -27,6 +28,7 @@ impl Verb {
             Self::Update => "update",
             Self::Patch => "patch",
             Self::Delete => "delete",
+            Self::Impersonate => "impersonate",
         }
     }
 }
