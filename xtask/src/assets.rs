@@ -1,10 +1,10 @@
-//! Downloads or builds the programs of a control plane and kro's controller. Prints the path of kro's controller and, on the
-//! last line, the directory of the programs; everything else goes to standard error.
+//! Downloads or builds the programs of a control plane, kro's controller and Helm. Prints the paths of kro's controller and of
+//! Helm and, on the last line, the directory of the programs; everything else goes to standard error.
 
 use std::io::Write;
 
 use anyhow::Context;
-use kross_local::{Assets, Kro, KubernetesVersion, Progress};
+use kross_local::{Assets, Helm, Kro, KubernetesVersion, Progress};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { kubernetes } = arguments;
     let assets = Assets::resolve(*kubernetes, &Progress::stderr())?;
     let kro = Kro::find_or_build(&Progress::stderr())?;
-    writeln!(std::io::stdout().lock(), "{}\n{}", kro.program().display(), assets.directory().display())
-        .context("cannot write to standard output")
+    let helm = Helm::find_or_build(&Progress::stderr())?;
+    let paths = [kro.program(), helm.program(), assets.directory()].map(|path| path.display().to_string());
+    writeln!(std::io::stdout().lock(), "{}", paths.join("\n")).context("cannot write to standard output")
 }

@@ -10,6 +10,7 @@ mod archive;
 mod build;
 mod cache;
 mod download;
+mod helm;
 mod index;
 mod kro;
 mod platform;
@@ -98,10 +99,17 @@ pub enum AssetsError {
     /// `KROSS_KRO` is not a file.
     #[error("`KROSS_KRO` is `{}`, which is not a file; unset it to build kro", .0.display())]
     NoKro(PathBuf),
+    /// Helm could not be built.
+    #[error("cannot build Helm {}: {}; or set `KROSS_HELM` to a Helm of that version", Helm::VERSION, describe(.0))]
+    Helm(#[source] Box<BuildError>),
+    /// `KROSS_HELM` is not a file.
+    #[error("`KROSS_HELM` is `{}`, which is not a file; unset it to build Helm", .0.display())]
+    NoHelm(PathBuf),
 }
 
 pub use build::BuildError;
 pub use download::DownloadError;
+pub use helm::Helm;
 pub use kro::Kro;
 
 /// Where programs may come from: [`Sources::from_environment`], except in tests.

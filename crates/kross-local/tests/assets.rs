@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flate2::{Compression, write::GzEncoder};
-use kross_local::{Assets, AssetsError, Binary, Kro, KubernetesVersion, Progress, Sources};
+use kross_local::{Assets, AssetsError, Binary, Helm, Kro, KubernetesVersion, Progress, Sources};
 use sha2::{Digest, Sha512};
 
 /// The response for a path.
@@ -324,4 +324,35 @@ fn without_go_the_error_says_how_to_provide_kro() {
     let text = Kro::find_or_build_from(&sources, &Progress::silent()).unwrap_err().to_string();
     assert!(text.starts_with("cannot build kro v0.9.4: `/nowhere/go` was not found; install Go"), "{text}");
     assert!(text.contains("or set `KROSS_KRO`"), "{text}");
+}
+
+#[test]
+fn helm_is_found_in_path_or_built_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut sources = sources(cache.path(), "http://127.0.0.1:1");
+    sources.go = fake_go(
+        cache.path(),
+        r#"grep -q 'helm.sh/helm/v4 v4.2.4' go.mod || exit 3
+        test -s go.sum || exit 4
+        echo built > "$bin/helm""#,
+    );
+    let installed = |name: &str, version: &str| {
+        let folder = cache.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("helm");
+        std::fs::write(&program, format!("#!/bin/sh\nprintf {version}")).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        folder
+    };
+    let (other, same) = (installed("other", "v3.1.0"), installed("same", "v4.2.4"));
+    let (progress, lines) = collecting();
+    let found = Helm::find_or_build_from(&sources, &[other.clone(), same.clone()], &progress).unwrap();
+    assert_eq!(found.program(), same.join("helm"));
+    assert!(lines.lock().unwrap().is_empty(), "nothing is built");
+
+    let built = Helm::find_or_build_from(&sources, &[other], &progress).unwrap();
+    assert_eq!(std::fs::read_to_string(built.program()).unwrap(), "built\n");
+    sources.go = PathBuf::from("/nowhere/go");
+    let again = Helm::find_or_build_from(&sources, &[same], &progress).unwrap();
+    assert_eq!(again.program(), built.program());
 }
