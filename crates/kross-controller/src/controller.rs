@@ -365,11 +365,13 @@ async fn work(
 }
 
 /// Lists definitions, revisions and CRDs again. The caches of a standby may lag behind what the previous leader has done, and
-/// an outdated definition would prune what a newer one desires. All other caches are opened after this, and list then.
+/// an outdated definition would prune what a newer one desires. All other caches are opened after this, and list then. The CRDs of
+/// targets may be installed without permissions on them; nothing else waits for those.
 async fn list_afresh(context: &Context) {
     let Context { definitions, revisions, crds, .. } = context;
     let workloads = context.workload.caches();
-    let workloads = futures::future::join_all(workloads.iter().map(|(_, cache)| cache.relist()));
+    let workloads =
+        futures::future::join_all(workloads.iter().map(|(_, cache)| cache.relist_unless_refused()));
     tokio::join!(definitions.relist(), revisions.relist(), crds.relist(), workloads);
 }
 

@@ -197,7 +197,7 @@ impl SharedCache {
         self.lock().store.has_synced()
     }
 
-    /// Returns when a condition holds that a list may bring about.
+    /// Returns when a condition holds that a list or its failure may bring about.
     async fn wait_until(&self, condition: impl Fn(&Inner) -> bool) {
         loop {
             let changed = self.synced.notified();
@@ -453,6 +453,8 @@ impl WriterToken {
         if !known {
             self.shared.emit(&mut inner, Change::Failed { error: error.clone() });
         }
+        drop(inner);
+        self.shared.synced.notify_waiters();
     }
 }
 
@@ -473,13 +475,17 @@ impl Inner {
     /// Whether an object that is not cached does not exist. A short interruption does not matter, since the API server
     /// is asked again before anything irreversible. A kind that we may not read, or that is no longer served, does.
     fn is_authoritative(&self) -> bool {
-        let unreadable = self.failure.as_ref().is_some_and(|error| {
+        self.store.has_synced() && !self.is_refused()
+    }
+
+    /// Whether the API server refuses the objects, or does not serve them.
+    fn is_refused(&self) -> bool {
+        self.failure.as_ref().is_some_and(|error| {
             matches!(
                 error.reason(),
                 FailureReason::Forbidden | FailureReason::NotFound | FailureReason::Unauthorized
             )
-        });
-        self.store.has_synced() && !unreadable
+        })
     }
 
     fn is_complete(&self) -> bool {

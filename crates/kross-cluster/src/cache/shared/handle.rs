@@ -182,6 +182,14 @@ impl Cache {
         let writer = self.shared.lock().writer;
         self.shared.wait_until(|inner| inner.listed_by >= writer).await;
     }
+
+    /// Like [`Cache::relist`], but returns as well once the API server refuses to list the objects. Until a later list succeeds,
+    /// the cache is not authoritative.
+    pub async fn relist_unless_refused(&self) {
+        self.registry.restart(self.key());
+        let writer = self.shared.lock().writer;
+        self.shared.wait_until(|inner| inner.listed_by >= writer || inner.is_refused()).await;
+    }
 }
 
 impl Clone for Cache {
