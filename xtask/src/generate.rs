@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use kross_diagnostics::Code;
 
-use crate::bundle;
+use crate::{bundle, chart};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -26,27 +26,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bundle::check(&root)?;
     }
     let mut files = kross_api::generated_files();
+    files.extend(chart::files(&root)?);
     files.push(("docs/cel.md".to_owned(), kross_cel::library::reference_markdown()));
     files.push(("docs/diagnostics.md".to_owned(), diagnostics_page()));
     files.push(("docs/errors.md".to_owned(), kross_api::failures_markdown()));
     files.push(("docs/metrics.md".to_owned(), kross_controller::metrics_reference()));
-    let mut stale = Vec::new();
-    for (path, contents) in &files {
-        if fs::read_to_string(root.join(path)).ok().as_deref() == Some(contents) {
-            continue;
-        }
-        stale.push(path.as_str());
-        if !arguments.check {
-            write(&root.join(path), contents)?;
-        }
-    }
+    let mut stale = outdated(&root, &files, arguments.check)?;
     let obsolete = obsolete_files(&root, &files)?;
     if !arguments.check {
         for path in &obsolete {
             fs::remove_file(root.join(path)).with_context(|| format!("cannot remove {path}"))?;
         }
     }
-    stale.extend(obsolete.iter().map(String::as_str));
+    stale.extend(obsolete);
+    // Helm reads the files of the chart that were generated above.
+    stale.extend(outdated(&root, &[chart::manifest(&root)?], arguments.check)?);
     if arguments.check && !stale.is_empty() {
         bail!("out of date: {}; run `cargo xtask generate` and commit the result", stale.join(", "));
     }
@@ -54,6 +48,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("generated {path}");
     }
     Ok(())
+}
+
+/// The files whose contents on disk differ. Writes them, unless they are only checked.
+fn outdated(root: &Path, files: &[(String, String)], check: bool) -> anyhow::Result<Vec<String>> {
+    let mut outdated = Vec::new();
+    for (path, contents) in files {
+        if fs::read_to_string(root.join(path)).ok().as_deref() == Some(contents) {
+            continue;
+        }
+        if !check {
+            write(&root.join(path), contents)?;
+        }
+        outdated.push(path.clone());
+    }
+    Ok(outdated)
 }
 
 /// The page with every diagnostic code.
@@ -79,19 +88,20 @@ fn write(path: &Path, contents: &str) -> anyhow::Result<()> {
     fs::write(path, contents).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Files in the folder of CRDs that are no longer generated.
+/// Files in the folders of CRDs that are no longer generated.
 fn obsolete_files(root: &Path, files: &[(String, String)]) -> anyhow::Result<Vec<String>> {
-    let folder = root.join("crds");
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut obsolete = Vec::new();
-    for entry in entries {
-        let name = entry.with_context(|| format!("cannot read {}", folder.display()))?.file_name();
-        let path = format!("crds/{}", name.to_string_lossy());
-        if !files.iter().any(|(known, _)| *known == path) {
-            obsolete.push(path);
+    for folder in ["crds", chart::CRDS] {
+        if !root.join(folder).is_dir() {
+            continue;
+        }
+        let entries = fs::read_dir(root.join(folder)).with_context(|| format!("cannot read {folder}"))?;
+        for entry in entries {
+            let name = entry.with_context(|| format!("cannot read {folder}"))?.file_name();
+            let path = format!("{folder}/{}", name.to_string_lossy());
+            if !files.iter().any(|(known, _)| *known == path) {
+                obsolete.push(path);
+            }
         }
     }
     obsolete.sort();

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod assets;
 mod bench;
 mod bundle;
+mod chart;
 mod deny;
 mod generate;
 mod process;
@@ -22,7 +23,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Download or build the programs of a control plane and kro's controller, and print their paths
+    /// Download or build the programs of a control plane, kro's controller and Helm, and print their paths
     Assets(assets::Arguments),
     /// Run benchmarks, next to kro and cel-go where there is something to compare
     Bench(bench::Arguments),

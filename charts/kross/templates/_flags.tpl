@@ -1,0 +1,52 @@
+{{/* The flags of the controller, as YAML with one list. A test checks that each exists. */}}
+{{- define "kross.flags" -}}
+flags:
+  - --health-probe-bind-address=:8079
+  - --metrics-bind-address=:8078
+  {{- if .Values.leaderElection.enabled }}
+  - --leader-elect
+  - --leader-election-namespace={{ .Release.Namespace }}
+  - --leader-election-lease-duration={{ .Values.leaderElection.leaseDuration }}
+  - --leader-election-renew-deadline={{ .Values.leaderElection.renewDeadline }}
+  - --leader-election-retry-period={{ .Values.leaderElection.retryPeriod }}
+  {{- end }}
+  {{- with .Values.config }}
+  - --zap-log-level={{ .logLevel }}
+  - --zap-encoder={{ .logEncoder }}
+  - --graceful-shutdown-timeout={{ .gracefulShutdownSeconds }}s
+  {{- if not .auditLog }}
+  - --audit-log=false
+  {{- end }}
+  {{- if .allowCRDDeletion }}
+  - --allow-crd-deletion
+  {{- end }}
+  {{- if or .noCrossNamespace (eq $.Values.rbac.mode "namespaced") }}
+  - --no-cross-namespace
+  {{- end }}
+  {{- if .requireAllowedNamespaces }}
+  - --require-allowed-namespaces
+  {{- end }}
+  {{- if .kubeconfigSystemRoots }}
+  - --kubeconfig-system-roots
+  {{- end }}
+  {{- range .kubeconfigDenyCIDRs }}
+  - {{ printf "--kubeconfig-deny-cidr=%s" . | quote }}
+  {{- end }}
+  {{- range .kubeconfigExecAllow }}
+  - {{ printf "--kubeconfig-exec-allow=%s" . | quote }}
+  {{- end }}
+  {{- range .kubeconfigExecEnv }}
+  - {{ printf "--kubeconfig-exec-env=%s" . | quote }}
+  {{- end }}
+  {{- $gates := list }}
+  {{- range $gate, $on := .featureGates }}
+  {{- $gates = append $gates (printf "%s=%t" $gate $on) }}
+  {{- end }}
+  {{- with $gates }}
+  - --feature-gates={{ join "," . }}
+  {{- end }}
+  {{- if .concurrentReconciles }}
+  - --dynamic-controller-concurrent-reconciles={{ .concurrentReconciles }}
+  {{- end }}
+  {{- end }}
+{{- end }}
