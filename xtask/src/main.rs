@@ -10,6 +10,7 @@ mod bundle;
 mod chart;
 mod deny;
 mod generate;
+mod image;
 mod process;
 mod test;
 
@@ -31,6 +32,8 @@ enum Task {
     Deny(deny::Arguments),
     /// Write the files that are generated from the code, or check that they are up to date
     Generate(generate::Arguments),
+    /// Build a static binary and write the container image, as an OCI archive
+    Image(image::Arguments),
     /// Set up what the tests need and run all tests; retries failed tests once and reports flaky ones
     Test(test::Arguments),
 }
@@ -41,6 +44,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Deny(arguments) => deny::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
+        Task::Image(arguments) => image::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
     }
 }
