@@ -48,7 +48,7 @@ mod subject_review;
 pub use credential::Credential;
 pub use expected::unexpected_objects;
 pub use impersonation::Impersonation;
-pub use local::{LocalCluster, LocalError};
+pub use local::{ConnectionOverrides, LocalCluster, LocalError};
 pub use options::ClientOptions;
 pub use release::{OwnershipMarks, ReleaseOutcome};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};

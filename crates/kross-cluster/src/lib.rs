@@ -62,8 +62,9 @@ pub use cache::{
 };
 pub use cidr::{Cidr, NotACidr};
 pub use client::{
-    Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
-    Impersonation, LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome, ResourceAccess,
+    Apply, ClientOptions, ClientStats, ClusterClient, ConnectionOverrides, Credential, Delete, Deleted,
+    FieldValidation, Impersonation, LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
+    ResourceAccess,
     unexpected_objects,
 };
 pub use discovery::{ApiKind, Discovery};

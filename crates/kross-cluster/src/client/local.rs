@@ -13,6 +13,10 @@ use super::{ClientOptions, ClusterClient, Credential};
 use crate::ClusterId;
 use crate::transport::{Endpoint, TransportError};
 
+mod overrides;
+
+pub use overrides::ConnectionOverrides;
+
 /// Where the configuration of the local cluster is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalCluster {
@@ -20,6 +24,8 @@ pub struct LocalCluster {
     pub kubeconfig: Option<PathBuf>,
     /// The context to use. Default: the current one.
     pub context: Option<String>,
+    /// What replaces parts of the kubeconfig.
+    pub overrides: ConnectionOverrides,
 }
 
 /// The local cluster cannot be connected to.
@@ -37,6 +43,15 @@ pub enum LocalError {
     /// There is neither a kubeconfig nor a ServiceAccount.
     #[error("no cluster is configured: pass `--kubeconfig`, set `KUBECONFIG`, or run in a pod")]
     Nowhere(#[source] Box<kube::config::InferConfigError>),
+    /// The address on the command line is not one.
+    #[error("invalid server `{server}`: use an address such as `https://10.0.0.1:6443`")]
+    Server {
+        /// The address.
+        server: String,
+    },
+    /// There are groups or attributes of a user to act as, and no user.
+    #[error("`--as-group`, `--as-uid` and `--as-user-extra` need `--as`")]
+    NobodyToActAs,
     /// The certificates or credentials cannot be used.
     #[error("cannot use the credentials of the local cluster")]
     Credentials(#[source] Box<kube::Error>),
@@ -84,20 +99,35 @@ impl ClusterClient {
 }
 
 async fn load(source: &LocalCluster) -> Result<kube::Config, LocalError> {
-    let options = KubeConfigOptions { context: source.context.clone(), ..KubeConfigOptions::default() };
-    let Some(path) = &source.kubeconfig else {
-        return if source.context.is_some() {
-            kube::Config::from_kubeconfig(&options).await.map_err(|source| LocalError::Kubeconfig {
-                path: PathBuf::from("KUBECONFIG"),
-                source: Box::new(source),
-            })
-        } else {
-            kube::Config::infer().await.map_err(|source| LocalError::Nowhere(Box::new(source)))
-        };
+    let mut config = load_kubeconfig(source).await?;
+    source.overrides.apply(&mut config)?;
+    Ok(config)
+}
+
+async fn load_kubeconfig(source: &LocalCluster) -> Result<kube::Config, LocalError> {
+    let LocalCluster { kubeconfig, context, overrides } = source;
+    let options = KubeConfigOptions {
+        context: context.clone(),
+        cluster: overrides.cluster.clone(),
+        user: overrides.user.clone(),
     };
-    let error = |source| LocalError::Kubeconfig { path: path.clone(), source: Box::new(source) };
-    let kubeconfig = Kubeconfig::read_from(path).map_err(error)?;
-    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(error)
+    if let Some(path) = kubeconfig {
+        let error = |source| LocalError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+        let kubeconfig = Kubeconfig::read_from(path).map_err(error)?;
+        return kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(error);
+    }
+    let is_selected = options.context.is_some() || options.cluster.is_some() || options.user.is_some();
+    if is_selected {
+        return kube::Config::from_kubeconfig(&options).await.map_err(|source| LocalError::Kubeconfig {
+            path: PathBuf::from("KUBECONFIG"),
+            source: Box::new(source),
+        });
+    }
+    match (kube::Config::infer().await, overrides.server()) {
+        (Ok(config), _) => Ok(config),
+        (Err(_), Some(server)) => Ok(kube::Config::new(server?)),
+        (Err(source), None) => Err(LocalError::Nowhere(Box::new(source))),
+    }
 }
 
 fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {

@@ -70,7 +70,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 
 async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output) -> anyhow::Result<Outcome> {
     let cluster =
-        LocalCluster { kubeconfig: arguments.kubeconfig.clone(), context: arguments.context.clone() };
+        LocalCluster {
+            kubeconfig: arguments.kubeconfig.clone(),
+            context: arguments.context.clone(),
+            ..LocalCluster::default()
+        };
     let client = ClusterClient::local(&cluster, ClientOptions::default()).await?;
     client.refresh_discovery().await.context("cannot discover the kinds that the cluster serves")?;
     let kind = find::kind(&client.discovery().kinds(), kind)?;

@@ -69,6 +69,7 @@ impl Configuration {
         let path = |name| Some(values.text(name)).filter(|text| !text.is_empty());
         Ok(Self {
             cluster: LocalCluster {
+                overrides: Default::default(),
                 kubeconfig: path("kubeconfig").map(PathBuf::from),
                 context: path("context").map(str::to_owned),
             },
