@@ -28,6 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut files = kross_api::generated_files();
     files.extend(chart::files(&root)?);
     files.push(("docs/cel.md".to_owned(), kross_cel::library::reference_markdown()));
+    files.push(("docs/cli.md".to_owned(), kross::reference_markdown()));
     files.push(("docs/diagnostics.md".to_owned(), diagnostics_page()));
     files.push(("docs/errors.md".to_owned(), kross_api::failures_markdown()));
     files.push(("docs/metrics.md".to_owned(), kross_controller::metrics_reference()));

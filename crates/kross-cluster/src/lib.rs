@@ -64,8 +64,7 @@ pub use cidr::{Cidr, NotACidr};
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, ConnectionOverrides, Credential, Delete, Deleted,
     FieldValidation, Impersonation, LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
-    ResourceAccess,
-    unexpected_objects,
+    ResourceAccess, unexpected_objects,
 };
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry, without_keys};

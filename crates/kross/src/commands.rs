@@ -1,20 +1,38 @@
 //! Turns the command line into one command with its arguments. A command is a module with its `Arguments` and one `run`.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::output::Output;
 
+mod completion;
 mod controller;
 mod crds;
+mod delete;
 mod demo;
 mod eval;
+mod events;
 mod explain;
+mod get;
 mod rbac;
+mod reference;
 mod render;
+mod suspend;
+mod trace;
 mod tree;
 mod validate;
+mod version;
+mod why;
+mod wrap;
+
+pub(crate) use reference::reference_markdown;
+use suspend::Action;
+
+/// The name of the program as a plugin of kubectl: `kubectl kross`.
+const PLUGIN: &str = "kubectl-kross";
 
 /// One graph of Kubernetes objects over many clusters
 #[derive(Debug, Parser)]
@@ -26,43 +44,127 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Print the completion script of a shell
+    Completion(completion::Arguments),
     /// Run the controller (accepts kro's flags)
     Controller(controller::Arguments),
     /// Print kross's CustomResourceDefinitions as YAML
     Crds(crds::Arguments),
+    /// Delete an instance, or explain what its deletion would do
+    Delete(delete::Arguments),
     /// Run a demo on this machine: a hub, two remote clusters and one graph
     Demo(demo::Arguments),
     /// Evaluate a CEL expression against documents
     Eval(eval::Arguments),
+    /// Show the Events of an instance and its objects, of all clusters, in order
+    Events(events::Arguments),
     /// Explain diagnostic codes, or list all of them
     Explain(explain::Arguments),
+    /// List instances, definitions or clusters, with their state
+    Get(get::Arguments),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
     Rbac(rbac::Arguments),
+    /// Reconcile an instance or a definition now
+    #[command(after_help = suspend::RECONCILE_EXAMPLES)]
+    Reconcile(suspend::Arguments),
     /// Render an instance's objects offline, in the order in which they are applied
     Render(render::Arguments),
+    /// Resume the reconciliation of a suspended instance
+    #[command(after_help = suspend::RESUME_EXAMPLES)]
+    Resume(suspend::Arguments),
+    /// Suspend the reconciliation of an instance
+    #[command(after_help = suspend::SUSPEND_EXAMPLES)]
+    Suspend(suspend::Arguments),
+    /// Trace an object, in any cluster, to its instance, definition and revision
+    Trace(trace::Arguments),
     /// Show an instance's objects by cluster, with their state and reason
     Tree(tree::Arguments),
     /// Validate definitions offline and report every error
     Validate(validate::Arguments),
+    /// Print the versions of this program, the controller and the hub
+    Version(version::Arguments),
+    /// Say why an object is not ready, and which command helps
+    Why(why::Arguments),
+}
+
+/// Runs the command of this process.
+pub(crate) fn main() -> ExitCode {
+    let matches = command(std::env::args_os().next()).get_matches();
+    match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => arguments.run(&mut Output::new()),
+        Err(error) => error.exit(),
+    }
+}
+
+/// The command line of the program under this name. As a plugin, its help names it as it is called.
+fn command(program: Option<OsString>) -> clap::Command {
+    let is_plugin =
+        program.as_deref().and_then(|path| Path::new(path).file_stem()).is_some_and(|it| it == PLUGIN);
+    let command = Arguments::command();
+    if is_plugin {
+        command.name(PLUGIN).bin_name("kubectl kross").display_name("kubectl kross")
+    } else {
+        command
+    }
 }
 
 impl Arguments {
-    /// Runs the command. Exit codes: 0 for yes or done, 1 for no (invalid, differs), 2 for an error.
+    /// Runs the command. Exit codes: 0 for yes or done, 1 for no (invalid, differs, not ready), 2 for an error.
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
+            Command::Completion(arguments) => completion::run(&arguments, Self::command(), output),
             Command::Controller(arguments) => controller::run(&arguments, output),
             Command::Crds(arguments) => crds::run(&arguments, output),
+            Command::Delete(arguments) => delete::run(&arguments, output),
             Command::Demo(arguments) => demo::run(&arguments, output),
             Command::Eval(arguments) => eval::run(&arguments, output),
+            Command::Events(arguments) => events::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
+            Command::Get(arguments) => get::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
+            Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),
+            Command::Resume(arguments) => suspend::run(Action::Resume, &arguments, output),
+            Command::Suspend(arguments) => suspend::run(Action::Suspend, &arguments, output),
+            Command::Trace(arguments) => trace::run(&arguments, output),
             Command::Tree(arguments) => tree::run(&arguments, output),
             Command::Validate(arguments) => validate::run(&arguments, output),
+            Command::Version(arguments) => version::run(&arguments, output),
+            Command::Why(arguments) => why::run(&arguments, output),
         };
         ExitCode::from(match outcome {
             Ok(outcome) => outcome.exit_code(),
             Err(error) => output.error(&error),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_in_its_help() {
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let name = command.get_name();
+            assert!(
+                help.starts_with("Examples:\n") && help.contains(&format!("kross {name}")),
+                "`kross {name}` has no example"
+            );
+        }
+    }
+
+    #[test]
+    fn as_a_plugin_of_kubectl_the_help_names_kubectl() {
+        let mut command = command(Some("/usr/local/bin/kubectl-kross".into()));
+        command.build();
+        let why = command.find_subcommand_mut("why").unwrap().render_help().to_string();
+        assert!(why.contains("Usage: kubectl kross why"), "{why}");
     }
 }

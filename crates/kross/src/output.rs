@@ -48,6 +48,15 @@ impl Output {
         coloured(self.notes.is_terminal())
     }
 
+    /// The width of the terminal that standard output is. None if it is a pipe or a file, where lines are never broken.
+    pub(crate) fn width(&self) -> Option<usize> {
+        if !self.data.is_terminal() {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(&self.data).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    }
+
     /// Prints one line of data.
     ///
     /// # Errors

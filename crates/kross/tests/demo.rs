@@ -26,26 +26,38 @@ fn once_prints_the_tree_of_a_graph_that_is_ready_in_three_clusters() {
     assert!(notes.contains("starting hub, eu, us") && notes.contains("ready after"), "{notes}");
 }
 
-/// Runs the three commands that the demo prints: a changed value is applied in a remote cluster, a frozen cluster is reported
-/// as not connected and reconnects, and a deletion deletes the objects in all clusters.
+/// Runs the commands that the demo prints: a changed value is applied in a remote cluster, a frozen cluster is reported as not
+/// connected and reconnects, `why` names it, a deletion deletes the objects in all clusters, and the instance can be created
+/// again.
 #[test]
 fn the_commands_that_the_demo_suggests_work() {
     let mut child = kross().arg("demo").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut notes = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let mut trees = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let guide: Vec<String> =
-        notes.by_ref().take_while(|line| !line.starts_with("the tree is printed again")).collect();
+        notes.by_ref().take_while(|line| !line.contains("the tree is printed again")).collect();
     let directories: Vec<String> = ["hub", "eu", "us"].map(|name| kubeconfig(&guide, name)).into();
     let kubectl =
         guide.iter().find_map(|line| line.trim().strip_prefix("alias k='")?.strip_suffix('\'')).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let answer = |command: &str| {
+        let aliases =
+            format!("k() {{ {kubectl} \"$@\"; }}; kross() {{ {} \"$@\"; }}", env!("CARGO_BIN_EXE_kross"));
+        let command = format!("{aliases}; {command}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command]).env("KUBECONFIG", &directories[0]).current_dir(folder.path());
+        let output = shell.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
     let run = |command: &str| {
-        let command = command.replace("k ", &format!("{kubectl} "));
-        let status = Command::new("sh").args(["-c", &command]).stdout(Stdio::null()).status().unwrap();
-        assert!(status.success(), "{command}");
+        let (code, data) = answer(command);
+        assert_eq!(code, 0, "{command}: {data}");
     };
     let suggested =
         |word: &str| guide.iter().find(|line| line.trim().starts_with(word)).unwrap().trim().to_owned();
 
+    run(&suggested("kross tree"));
+    run(&suggested("kross get clusters"));
     run(&suggested("k patch"));
     let get = format!(
         "{} --kubeconfig {} get deployment demo -o jsonpath='{{.spec.template.spec.containers[0].env[1].value}}'",
@@ -61,14 +73,20 @@ fn the_commands_that_the_demo_suggests_work() {
     let freeze = suggested("kill -STOP");
     run(&freeze);
     trees.by_ref().find(|line| line.contains("us-kubeconfig") && line.contains("not connected")).unwrap();
-    run(&freeze.replace("-STOP", "-CONT"));
+    let (code, why) = answer(&suggested("kross why"));
+    assert!(code == 1 && why.contains("cluster default/us-kubeconfig  not connected"), "{why}");
+    run(&suggested("kill -CONT"));
     trees
         .by_ref()
         .find(|line| line.contains("us-kubeconfig") && line.contains("connected, watch, 1/1 ready"))
         .unwrap();
 
+    let (code, explained) = answer(&suggested("kross delete"));
+    assert!(code == 0 && explained.contains("4 objects are deleted"), "{explained}");
     run(&suggested("k delete"));
     notes.by_ref().find(|line| line.contains("were deleted")).unwrap();
+    run(&suggested("echo"));
+    trees.by_ref().find(|line| line.contains("us-kubeconfig") && line.contains("1/1 ready")).unwrap();
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     for path in directories {

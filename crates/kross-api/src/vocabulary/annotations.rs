@@ -8,6 +8,8 @@ pub const DELETE_INSTANCES: &str = "kro.run/delete-instances";
 pub const RECONCILE: &str = "kro.run/reconcile";
 /// The values of [`RECONCILE`] that suspend an instance.
 pub const RECONCILE_PAUSED: [&str; 2] = ["suspended", "disabled"];
+/// On an instance or a definition: a new value requests a reconcile now. `kross reconcile` sets it to the time.
+pub const RECONCILE_REQUESTED: &str = "kro.run/reconcile-requested-at";
 /// The tool that an apply set belongs to: `kro/<version>`.
 pub const APPLYSET_TOOLING: &str = "applyset.kubernetes.io/tooling";
 /// Kinds in the apply set.

@@ -28,8 +28,17 @@ use syntax::Parsed;
 /// How long writing the last audit records may take.
 const AUDIT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
+const EXAMPLES: &str = "\
+Examples:
+  # Run the controller with the current kubeconfig, as one of several replicas
+  kross controller --leader-elect --leader-election-namespace=kro-system
+
+  # List every flag
+  kross controller --help";
+
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Flags of kro's controller and of kross; `--help` lists all
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]

@@ -2,8 +2,14 @@
 
 use crate::output::{Outcome, Output};
 
+const EXAMPLES: &str = "\
+Examples:
+  # Install or update the CustomResourceDefinitions
+  kross crds | kubectl apply --server-side -f -";
+
 /// The arguments of `kross crds`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Leave out the kinds of published and claimed clusters and of applications; the controller runs without them
     #[arg(long)]

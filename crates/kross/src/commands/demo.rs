@@ -16,7 +16,16 @@ mod view;
 /// The hub comes first.
 const CLUSTERS: [&str; 3] = ["hub", "eu", "us"];
 
+const EXAMPLES: &str = "\
+Examples:
+  # Start three clusters and watch one graph in all of them
+  kross demo
+
+  # Print the tree once it is ready, and clean up
+  kross demo --once";
+
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Print the final tree, clean up and exit
     #[arg(long)]

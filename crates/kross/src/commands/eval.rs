@@ -16,8 +16,17 @@ use kross_value::{Text, Value};
 use crate::input::{Input, SchemaArguments, Schemas};
 use crate::output::{Outcome, Output};
 
+const EXAMPLES: &str = "\
+Examples:
+  # Evaluate an expression against an instance
+  kross eval 'schema.spec.replicas * 2' --with schema=instance.yaml
+
+  # Print the type of an expression
+  kross eval --type '[1, 2].map(x, string(x))'";
+
 /// Arguments of `kross eval`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// CEL expression, with or without `${` and `}` around it
     #[arg(value_name = "EXPRESSION", allow_hyphen_values = true)]

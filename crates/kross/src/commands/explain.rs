@@ -5,8 +5,17 @@ use kross_diagnostics::{Code, suggest};
 
 use crate::output::{Outcome, Output};
 
+const EXAMPLES: &str = "\
+Examples:
+  # Explain a diagnostic code
+  kross explain K0201
+
+  # List all codes
+  kross explain";
+
 /// Arguments of `kross explain`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Diagnostic codes, such as K0201 (default: list all codes)
     #[arg(value_name = "CODE")]

@@ -19,8 +19,17 @@ use roles::{Roles, Subject};
 /// The roles for publishing, claiming and consuming clusters.
 const TARGET_ROLES: &str = include_str!("../../../../deploy/target-roles.yaml");
 
+const EXAMPLES: &str = "\
+Examples:
+  # Print what the controller needs on the hub for a definition
+  kross rbac shop.yaml | kubectl apply -f -
+
+  # Print what a kubeconfig needs in remote clusters, bound to its user
+  kross rbac --remote --subject User:kross shop.yaml";
+
 /// Arguments of `kross rbac`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Definitions: files, folders, or `-` for standard input
     #[arg(value_name = "PATH", required_unless_present = "targets")]

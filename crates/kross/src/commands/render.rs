@@ -17,8 +17,14 @@ use kross_value::Value;
 use crate::input::{Input, SchemaArguments};
 use crate::output::{Outcome, Output};
 
+const EXAMPLES: &str = "\
+Examples:
+  # Render the objects of an instance, without a cluster
+  kross render shop.yaml --instance web.yaml";
+
 /// Arguments of `kross render`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Definition: a file, a folder, or `-` for standard input
     #[arg(value_name = "DEFINITION")]

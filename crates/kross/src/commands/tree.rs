@@ -1,37 +1,51 @@
-//! Turns an instance, an application, a claim or a target into the tree of its objects: the cluster, state and reason of
-//! each. With `--watch`, draws the tree again on every change.
+//! Turns an instance, a definition, an application, a claim or a target into the tree of its objects: the cluster, state and
+//! reason of each. With `--watch`, draws the tree again on every change.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::ValueEnum;
-use kross_cluster::{
-    ApiKind, CacheOptions, Caches, Change, ClientOptions, ClusterClient, LocalCluster, Selection,
-};
-use kross_diagnostics::render::Format;
+use kross_cluster::{ApiKind, CacheOptions, Caches, Selection};
 use serde_json::Value as Json;
 
+use crate::hub::{
+    ConnectionFlags, Definition, Hub, InstanceView, ObjectReference, Owner, is_definition, text,
+};
 use crate::output::{Outcome, Output};
 
+mod definition;
 mod draw;
-mod find;
 mod load;
 mod row;
 mod workload;
 
-pub(super) use draw::draw;
+pub(super) use draw::{Style, draw};
+pub(super) use row::Tone;
+
+use definition::DefinitionTree;
+use workload::Workload;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Show the objects of an instance in every cluster
+  kross tree shop/web -n team
+
+  # Show the instance that an object belongs to
+  kross tree deployment/web -n team
+
+  # Show a definition and its instances
+  kross tree rgd/shop
+
+  # Draw the tree again on every change
+  kross tree shop/web --watch";
 
 /// Arguments of `kross tree`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Instance, application, claim or target to show, such as `WebApplication/shop` or `kubernetestargets/dev`
-    #[arg(value_name = "KIND/NAME")]
-    instance: String,
-
-    /// Namespace of the instance (default: the context's namespace)
-    #[arg(short, long)]
-    namespace: Option<String>,
+    /// Instance, definition, application, claim or target, or an object of an instance, such as `shop/web` or `rgd/shop`
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..=2)]
+    object: Vec<String>,
 
     /// Draw the tree again on every change, until Ctrl-C
     #[arg(short, long)]
@@ -41,13 +55,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
-    /// Kubeconfig file (default: `$KUBECONFIG`, `~/.kube/config`, in-cluster)
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig (default: the current context)
-    #[arg(long)]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,156 +67,174 @@ enum OutputFormat {
     Json,
 }
 
+/// What a tree is drawn of.
+enum Shown {
+    Instance(Json),
+    Workload(Workload),
+    Definition(DefinitionTree),
+}
+
+impl Shown {
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Instance(instance) => InstanceView(instance).is_ready(),
+            Self::Workload(workload) => InstanceView(&workload.object).is_ready(),
+            Self::Definition(tree) => tree.is_ready(),
+        }
+    }
+
+    fn draw(&self, style: Style) -> String {
+        match self {
+            Self::Instance(instance) => draw(instance, style),
+            Self::Workload(workload) => workload::draw(workload, style),
+            Self::Definition(tree) => tree.draw(style),
+        }
+    }
+
+    fn summary(&self) -> Json {
+        match self {
+            Self::Instance(instance) => summary(instance),
+            Self::Workload(workload) => workload.summary(),
+            Self::Definition(tree) => tree.summary(),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let Some((kind, name)) =
-        arguments.instance.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
-    else {
-        bail!("`{}` is not an instance: use `KIND/NAME`, such as `WebApplication/shop`", arguments.instance);
-    };
-    let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
-    runtime.block_on(show(arguments, kind, name, output))
+    let reference = ObjectReference::parse(&arguments.object)?;
+    crate::hub::block_on(async {
+        let hub = Hub::connect(&arguments.connection).await?;
+        let kind = hub.kind(&reference.kind)?;
+        let object = hub.get(&kind, None, &reference.name).await?;
+        let (kind, object) = shown_object(&hub, kind, object, output).await?;
+        let shown = load(&hub, &kind, object).await;
+        print(&shown, arguments, output)?;
+        if arguments.watch {
+            return watch(&hub, &kind, shown, arguments, output).await;
+        }
+        Ok(if shown.is_ready() { Outcome::Success } else { Outcome::No })
+    })
 }
 
-async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output) -> anyhow::Result<Outcome> {
-    let cluster =
-        LocalCluster {
-            kubeconfig: arguments.kubeconfig.clone(),
-            context: arguments.context.clone(),
-            ..LocalCluster::default()
-        };
-    let client = ClusterClient::local(&cluster, ClientOptions::default()).await?;
-    client.refresh_discovery().await.context("cannot discover the kinds that the cluster serves")?;
-    let kind = find::kind(&client.discovery().kinds(), kind)?;
-    let namespace = arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
-    let namespace = kind.namespaced.then_some(namespace);
-    let found = client.get(&kind, namespace, name).await?;
-    let found = serde_json::to_value(found.value())?;
-    if load::is_workload(&kind) {
-        return show_workload(arguments, &client, &kind, found, output).await;
-    }
-    if let Some(problem) = find::not_an_instance(&found, definitions(&client).await.as_deref()) {
-        bail!(problem);
-    }
-    print(&found, arguments, output)?;
-    if arguments.watch {
-        watch(arguments, &client, &kind, namespace, name, output).await?;
-    }
-    Ok(Outcome::Success)
-}
-
-/// Shows an application, a claim or a target.
-async fn show_workload(
-    arguments: &Arguments,
-    client: &ClusterClient,
-    kind: &Arc<ApiKind>,
+/// The object to draw: for a resource of an instance, the instance.
+async fn shown_object(
+    hub: &Hub,
+    kind: Arc<ApiKind>,
     object: Json,
     output: &mut Output,
-) -> anyhow::Result<Outcome> {
-    let text = |path: &str| object.pointer(path).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-    let mut shown = load::load(client, kind, object).await;
-    print_workload(&shown, arguments, output)?;
-    if !arguments.watch {
-        return Ok(Outcome::Success);
+) -> anyhow::Result<(Arc<ApiKind>, Json)> {
+    if load::is_workload(&kind) || is_definition(&object) || is_instance(hub, &object).await {
+        return Ok((kind, object));
     }
+    let title = InstanceView(&object).title();
+    let Some(owner) = Owner::of(&object) else {
+        bail!("{title} is not an instance: no ResourceGraphDefinition serves `{}`", kind.kind);
+    };
+    let Some(owner_kind) = hub.kind_of(&owner.api_version(), &owner.kind) else {
+        bail!("{title} is a resource of {} `{}`, a kind that is not served", owner.kind, owner.name);
+    };
+    let instance = hub.get(&owner_kind, owner.namespace.as_deref(), &owner.name).await?;
+    output.note(format_args!("{title} is resource `{}` of {}:", owner.node, InstanceView(&instance).title()));
+    Ok((owner_kind, instance))
+}
+
+/// Whether kross reconciles an object as an instance. Users of instances may not read definitions: then anything may be one.
+async fn is_instance(hub: &Hub, object: &Json) -> bool {
+    let view = InstanceView(object);
+    if view.annotation(kross_api::annotations::STATE).is_some()
+        || view.kind() == "KubernetesApplicationResource"
+    {
+        return true;
+    }
+    let version = text(object, "/apiVersion").unwrap_or_default();
+    match hub.definitions().await {
+        None => Owner::of(object).is_none(),
+        Some(definitions) => definitions
+            .iter()
+            .any(|definition| definition.serves(version, view.kind()) && definition.has_instance(object)),
+    }
+}
+
+/// Reads what is shown with an object.
+async fn load(hub: &Hub, kind: &ApiKind, object: Json) -> Shown {
+    if load::is_workload(kind) {
+        return Shown::Workload(load::load(&hub.client, kind, object).await);
+    }
+    if !is_definition(&object) {
+        return Shown::Instance(object);
+    }
+    let definition = Definition::new(object);
+    let (group, kind) = definition.served_kind();
+    let instances = match hub.kind_of(&format!("{group}/"), kind) {
+        None => Ok(Vec::new()),
+        Some(served) => hub.list(&served, None, None).await.map_err(|error| error.to_string()),
+    };
+    let instances = instances.map(|all| all.into_iter().filter(|it| definition.has_instance(it)).collect());
+    Shown::Definition(DefinitionTree { definition, instances })
+}
+
+/// Draws the tree again on every change, until the object is deleted or Ctrl-C.
+async fn watch(
+    hub: &Hub,
+    kind: &Arc<ApiKind>,
+    mut shown: Shown,
+    arguments: &Arguments,
+    output: &mut Output,
+) -> anyhow::Result<Outcome> {
+    let object = match &shown {
+        Shown::Instance(object) => object,
+        Shown::Workload(workload) => &workload.object,
+        Shown::Definition(tree) => &tree.definition.0,
+    };
+    let (namespace, name) =
+        (text(object, "/metadata/namespace").map(str::to_owned), InstanceView(object).name().to_owned());
     let caches = Caches::new(CacheOptions::default());
     let mut events = caches.subscribe();
-    let mut watched = load::related_kinds(client, kind);
-    watched.push(Arc::clone(kind));
-    let selection = Selection::Labels { namespace: Some(namespace.as_str().into()), selector: "".into() };
-    let _caches: Vec<_> = watched.iter().map(|kind| caches.watch(client, kind, selection.clone())).collect();
+    let this =
+        Selection::Name { namespace: namespace.as_deref().map(Into::into), name: name.as_str().into() };
+    let mut held = vec![caches.watch(&hub.client, kind, this)];
+    let related = match &shown {
+        Shown::Instance(_) => Vec::new(),
+        Shown::Workload(_) => load::related_kinds(&hub.client, kind),
+        Shown::Definition(tree) => {
+            let (group, kind) = tree.definition.served_kind();
+            hub.kind_of(&format!("{group}/"), kind).into_iter().collect()
+        }
+    };
+    let selection =
+        Selection::Labels { namespace: namespace.as_deref().map(Into::into), selector: "".into() };
+    held.extend(related.iter().map(|kind| caches.watch(&hub.client, kind, selection.clone())));
     loop {
         tokio::select! {
             event = events.recv() => event.ok_or_else(|| anyhow!("the watch ended"))?,
-            ended = tokio::signal::ctrl_c() => return Ok(ended.map(|()| Outcome::Success)?),
+            ended = tokio::signal::ctrl_c() => {
+                return Ok(ended.map(|()| Outcome::Success)?);
+            }
         };
         // Everything that has come since is shown at once.
         while events.try_recv().is_ok() {}
-        let found = match client.get(kind, Some(&namespace), &name).await {
+        let found = match hub.get(kind, namespace.as_deref(), &name).await {
             Err(error) if error.is_object_not_found() => {
                 output.note(format_args!("{}/{name} was deleted", kind.kind));
                 return Ok(Outcome::Success);
             }
-            found => serde_json::to_value(found?.value())?,
+            found => found?,
         };
-        let next = load::load(client, kind, found).await;
-        let (before, after) = (workload::draw(&shown, false), workload::draw(&next, false));
+        let next = load(hub, kind, found).await;
+        // Most changes of an object do not change what is shown.
+        let is_same = shown.summary() == next.summary();
         shown = next;
-        if before != after {
+        if !is_same {
             output.redraw();
-            print_workload(&shown, arguments, output)?;
+            print(&shown, arguments, output)?;
         }
     }
 }
 
-fn print_workload(
-    workload: &workload::Workload,
-    arguments: &Arguments,
-    output: &mut Output,
-) -> anyhow::Result<()> {
+fn print(shown: &Shown, arguments: &Arguments, output: &mut Output) -> anyhow::Result<()> {
     match arguments.output {
-        OutputFormat::Text => {
-            let drawn = workload::draw(workload, output.format() == Format::Coloured);
-            output.data(drawn.trim_end())?;
-        }
-        OutputFormat::Json => output.data(serde_json::to_string_pretty(&workload.summary())?)?,
-    }
-    Ok(())
-}
-
-/// The definitions of the cluster. None if they cannot be listed: users of instances may not read definitions.
-async fn definitions(client: &ClusterClient) -> Option<Vec<Json>> {
-    let kind = find::kind(&client.discovery().kinds(), "resourcegraphdefinitions.kro.run").ok()?;
-    let listed = client.list(&kind, None, None).await.ok()?;
-    listed.iter().map(|object| serde_json::to_value(object.value()).ok()).collect()
-}
-
-/// Prints the instance on every change, until it is deleted or Ctrl-C.
-async fn watch(
-    arguments: &Arguments,
-    client: &ClusterClient,
-    kind: &Arc<ApiKind>,
-    namespace: Option<&str>,
-    name: &str,
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    let caches = Caches::new(CacheOptions::default());
-    let selection = Selection::Name { namespace: namespace.map(Into::into), name: name.into() };
-    let cache = caches.watch(client, kind, selection);
-    let mut events = cache.subscribe();
-    let mut last = None;
-    loop {
-        let event = tokio::select! {
-            event = events.recv() => event.ok_or_else(|| anyhow!("the watch ended"))?,
-            ended = tokio::signal::ctrl_c() => return Ok(ended?),
-        };
-        match event.change {
-            Change::Applied { new, .. } => {
-                let instance = serde_json::to_value(new.value())?;
-                // Most changes of an object do not change what is shown.
-                let shown = summary(&instance);
-                if last.as_ref() != Some(&shown) {
-                    output.redraw();
-                    print(&instance, arguments, output)?;
-                    last = Some(shown);
-                }
-            }
-            Change::Deleted { .. } => {
-                output.note(format_args!("{}/{name} was deleted", kind.kind));
-                return Ok(());
-            }
-            Change::Failed { error } => {
-                output.note(format_args!("cannot watch {}/{name}: {error}", kind.kind));
-            }
-            Change::Synced | Change::Resumed | Change::Relisted => {}
-        }
-    }
-}
-
-fn print(instance: &Json, arguments: &Arguments, output: &mut Output) -> anyhow::Result<()> {
-    match arguments.output {
-        OutputFormat::Text => output.data(draw(instance, output.format() == Format::Coloured).trim_end())?,
-        OutputFormat::Json => output.data(serde_json::to_string_pretty(&summary(instance))?)?,
+        OutputFormat::Text => output.data(shown.draw(Style::of(output)).trim_end())?,
+        OutputFormat::Json => output.data(serde_json::to_string_pretty(&shown.summary())?)?,
     }
     Ok(())
 }
@@ -215,11 +242,13 @@ fn print(instance: &Json, arguments: &Arguments, output: &mut Output) -> anyhow:
 /// The parts of an instance that are shown.
 fn summary(instance: &Json) -> Json {
     let at = |path: &str| instance.pointer(path).cloned().unwrap_or_default();
+    let view = InstanceView(instance);
     serde_json::json!({
         "kind": at("/kind"),
         "namespace": at("/metadata/namespace"),
         "name": at("/metadata/name"),
-        "state": at("/status/state"),
+        "state": view.state(),
+        "ready": view.is_ready(),
         "conditions": at("/status/conditions"),
         "managedResources": at("/status/managedResources"),
         "clusters": at("/status/clusters"),

@@ -11,8 +11,17 @@ use kross_value::Value;
 use crate::input::{Input, SchemaArguments, is_crd};
 use crate::output::{Outcome, Output};
 
+const EXAMPLES: &str = "\
+Examples:
+  # Validate all definitions in a folder
+  kross validate deploy/
+
+  # Validate a definition that a cluster has
+  kubectl get rgd/shop -o yaml | kross validate -";
+
 /// Arguments of `kross validate`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Definitions: files, folders, or `-` for standard input
     #[arg(value_name = "PATH", required = true)]

@@ -53,14 +53,18 @@ pub(super) async fn define(hub: &ClusterClient, planes: &[ControlPlane; 3]) -> a
         apply(hub, &secret).await?;
     }
     apply(hub, &example()?).await?;
-    let instance = json!({
-        "apiVersion": "kro.run/v1alpha1", "kind": "Shop", "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "spec": {"regions": regions.each_ref().map(ControlPlane::name)},
-    });
-    let created = apply(hub, &instance).await?;
+    let created = apply(hub, &instance(planes)).await?;
     let kind = hub.kind(created.group(), None, created.kind()).await?;
     let selection = Selection::Name { namespace: Some(NAMESPACE.into()), name: NAME.into() };
     Ok(Caches::new(CacheOptions::default()).watch(hub, &kind, selection))
+}
+
+/// The instance, with objects in all remote clusters.
+pub(super) fn instance([_, regions @ ..]: &[ControlPlane; 3]) -> Json {
+    json!({
+        "apiVersion": "kro.run/v1alpha1", "kind": "Shop", "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {"regions": regions.each_ref().map(ControlPlane::name)},
+    })
 }
 
 fn example() -> anyhow::Result<Json> {

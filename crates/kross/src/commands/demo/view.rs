@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 use kross_cluster::{Cache, Change};
-use kross_diagnostics::render::Format;
 use serde_json::Value as Json;
 
-use super::super::tree::draw;
+use super::super::tree::{Style, draw};
 use crate::output::Output;
 
 /// How long the graph may take to be ready on a slow machine.
@@ -21,7 +20,7 @@ pub(super) async fn converge(instance: &Cache, once: bool, output: &mut Output) 
         while let Some(event) = events.recv().await {
             let Change::Applied { new, .. } = event.change else { continue };
             let now = serde_json::to_value(new.value())?;
-            let tree = draw(&now, output.format() == Format::Coloured);
+            let tree = draw(&now, Style::of(output));
             if !once && tree != last {
                 output.redraw();
                 output.data(&tree)?;
@@ -50,7 +49,7 @@ pub(super) async fn watch(instance: &Cache, output: &mut Output) -> anyhow::Resu
     while let Some(event) = events.recv().await {
         match event.change {
             Change::Applied { new, .. } => {
-                let tree = draw(&serde_json::to_value(new.value())?, output.format() == Format::Coloured);
+                let tree = draw(&serde_json::to_value(new.value())?, Style::of(output));
                 // The first tree is on the screen already.
                 if !last.is_empty() && tree != last {
                     output.data(&tree)?;
@@ -59,7 +58,7 @@ pub(super) async fn watch(instance: &Cache, output: &mut Output) -> anyhow::Resu
             }
             Change::Deleted { .. } => {
                 output.note(
-                    "the instance and its objects in all clusters were deleted; press Ctrl-C to end the demo",
+                    "the instance and its objects in all clusters were deleted; create it again as shown above, or press Ctrl-C to end the demo",
                 );
             }
             _ => {}

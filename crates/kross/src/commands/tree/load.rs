@@ -7,8 +7,8 @@ use kross_api::{COMPUTE_GROUP, WORKLOAD_GROUP};
 use kross_cluster::{ApiKind, ClusterClient};
 use serde_json::Value as Json;
 
-use super::find;
 use super::workload::Workload;
+use crate::hub::find_kind;
 
 /// Whether objects of a kind are drawn with the objects around them. Resources of applications are drawn as instances.
 pub(super) fn is_workload(kind: &ApiKind) -> bool {
@@ -26,7 +26,7 @@ pub(super) fn related_kinds(client: &ClusterClient, kind: &ApiKind) -> Vec<Arc<A
         _ => &["kubernetesapplications", "kubernetesapplicationresources"],
     };
     let kinds = client.discovery().kinds();
-    names.iter().filter_map(|name| find::kind(&kinds, &format!("{name}.{WORKLOAD_GROUP}")).ok()).collect()
+    names.iter().filter_map(|name| find_kind(&kinds, &format!("{name}.{WORKLOAD_GROUP}")).ok()).collect()
 }
 
 /// Reads what is shown with an object.

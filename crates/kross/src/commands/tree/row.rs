@@ -3,8 +3,9 @@
 use kross_api::{ClusterStatus, ManagedResource, ResourceState};
 
 /// How a text is coloured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::commands) enum Tone {
+    #[default]
     Plain,
     Good,
     Busy,
@@ -13,7 +14,7 @@ pub(super) enum Tone {
 }
 
 impl Tone {
-    pub(super) fn paint(self, text: &str, coloured: bool) -> String {
+    pub(in crate::commands) fn paint(self, text: &str, coloured: bool) -> String {
         let code = match self {
             Self::Plain => return text.to_owned(),
             Self::Good => "32",
@@ -32,7 +33,10 @@ pub(super) struct Row {
     pub(super) object: String,
     pub(super) state: String,
     pub(super) tone: Tone,
+    /// The class of a failure; empty if there is none.
     pub(super) reason: String,
+    /// What it waits for, or why it failed.
+    pub(super) message: String,
 }
 
 impl Row {
@@ -47,15 +51,25 @@ impl Row {
         };
         let object = [entry.kind.clone().unwrap_or_default(), name];
         let object = object.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
-        let reason = entry.reason.map(|reason| reason.as_str().to_owned());
-        let reason = [reason, entry.message.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let reason = entry.reason.map(|reason| reason.as_str().to_owned()).unwrap_or_default();
         Self {
             id: entry.id.clone(),
             object,
             state: entry.state.as_str().to_owned(),
             tone: tone(entry.state),
             reason,
+            message: entry.message.clone().unwrap_or_default(),
         }
+    }
+
+    /// What is shown beside the state. A sentence that was shown already is not repeated.
+    pub(super) fn note(&self, said: &mut Vec<String>) -> String {
+        let Self { reason, message, .. } = self;
+        if message.is_empty() || said.iter().any(|text| text.contains(message.as_str())) {
+            return reason.clone();
+        }
+        said.push(message.clone());
+        if reason.is_empty() { message.clone() } else { format!("{reason}: {message}") }
     }
 }
 
@@ -80,6 +94,6 @@ pub(super) fn cluster_note(entry: &ClusterStatus) -> (Tone, String) {
     }
     let since = entry.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
     let contact =
-        entry.last_contact.as_ref().map(|last| format!(", last contact {last}")).unwrap_or_default();
+        entry.last_contact.as_ref().map(|last| format!(", last contact at {last}")).unwrap_or_default();
     (Tone::Bad, format!("not connected{since}{contact}, {ready}"))
 }

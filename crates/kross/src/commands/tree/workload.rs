@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use serde_json::{Value as Json, json};
 
-use super::draw::unready;
+use super::super::wrap::wrap;
+use super::draw::Style;
 use super::row::Tone;
+use crate::hub::{InstanceView, text};
 
 /// One of these objects, with the objects that are shown with it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,27 +61,32 @@ impl Line {
 }
 
 /// Draws an application, a claim or a target.
-pub(super) fn draw(workload: &Workload, coloured: bool) -> String {
+pub(super) fn draw(workload: &Workload, style: Style) -> String {
     let object = &workload.object;
-    let kind = text(object, "/kind").unwrap_or_default();
-    let (state, lines) = match kind {
+    let view = InstanceView(object);
+    let (state, lines) = match view.kind() {
         "KubernetesApplication" => application(workload),
         "KubernetesCluster" => claim(workload),
         _ => target(workload),
     };
-    let mut drawn = format!("{kind} {}  {}\n", name(object), tone(&state).paint(&state, coloured));
-    if let Some(message) = unready(object) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(drawn, "│ {}", tone(&state).paint(&message, coloured));
+    let mut drawn = format!("{}  {}\n", view.title(), tone(&state).paint(&state, style.coloured));
+    if let Some(message) = view.message() {
+        let width = style.width.map(|width| width.saturating_sub(2));
+        for line in wrap(&style.sentence(message), width, 0).lines() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(drawn, "│ {}", tone(&state).paint(line, style.coloured));
+        }
     }
     let width =
         |cell: usize| lines.iter().filter_map(|line| line.cells.get(cell)).map(|it| it.chars().count()).max();
     let [first, second, third] = [0, 1, 2].map(|cell| width(cell).unwrap_or(0));
     for (at, Line { cells: [title, object, state], tone, note }) in lines.iter().enumerate() {
-        let fork = if at + 1 == lines.len() { "└─" } else { "├─" };
-        let state = tone.paint(&format!("{state:third$}"), coloured);
-        let line = format!("{fork} {title:first$}  {object:second$}  {state}  {note}");
-        let _ = writeln!(drawn, "{}", line.trim_end());
+        let (fork, below) = if at + 1 == lines.len() { ("└─", "  ") } else { ("├─", "│ ") };
+        let start = format!("{fork} {title:first$}  {object:second$}  ");
+        let length = start.chars().count() + third;
+        let line = format!("{start}{}", tone.paint(&format!("{state:third$}"), style.coloured));
+        let noted = style.noted(&line, length, note, &format!("{below}   "));
+        let _ = writeln!(drawn, "{}", noted.trim_end());
     }
     drawn
 }
@@ -205,22 +212,20 @@ fn tone(state: &str) -> Tone {
     }
 }
 
-fn text<'a>(object: &'a Json, path: &str) -> Option<&'a str> {
-    object.pointer(path).and_then(Json::as_str)
-}
-
 fn plain_name(object: &Json) -> String {
     text(object, "/metadata/name").unwrap_or_default().to_owned()
 }
 
-fn name(object: &Json) -> String {
-    let namespace = text(object, "/metadata/namespace").map(|namespace| format!("{namespace}/"));
-    format!("{}{}", namespace.unwrap_or_default(), plain_name(object))
+/// Why an object is not ready.
+fn unready(object: &Json) -> Option<String> {
+    InstanceView(object).message().map(str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PLAIN: Style = Style { coloured: false, width: None, now: None };
 
     fn target_object() -> Json {
         json!({"kind": "KubernetesTarget", "metadata": {"name": "dev", "namespace": "team"},
@@ -253,7 +258,7 @@ mod tests {
             resources: resources(),
             ..Workload::default()
         };
-        insta::assert_snapshot!(draw(&workload, false));
+        insta::assert_snapshot!(draw(&workload, PLAIN));
     }
 
     #[test]
@@ -261,7 +266,7 @@ mod tests {
         let object = json!({"kind": "KubernetesApplication", "metadata": {"name": "web", "namespace": "team"}, "spec": {},
             "status": {"state": "Pending", "conditions": [{"type": "Ready", "status": "False",
                 "message": "no KubernetesTarget of namespace `team` is ready"}]}});
-        insta::assert_snapshot!(draw(&Workload { object, ..Workload::default() }, false));
+        insta::assert_snapshot!(draw(&Workload { object, ..Workload::default() }, PLAIN));
     }
 
     #[test]
@@ -271,7 +276,7 @@ mod tests {
                 "writeConnectionSecretToRef": {"name": "dev-connection"}}, "status": {"bindingPhase": "Bound"}});
         let managed = Some(json!({"status": {"bindingPhase": "Bound"}}));
         let workload = Workload { object, targets: vec![target_object()], managed, ..Workload::default() };
-        insta::assert_snapshot!(draw(&workload, false));
+        insta::assert_snapshot!(draw(&workload, PLAIN));
     }
 
     #[test]
@@ -285,14 +290,14 @@ mod tests {
         target["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         target["status"]["conditions"] = conditions("target `dev` is used by `web`");
         let workload = Workload { object, targets: vec![target], ..Workload::default() };
-        insta::assert_snapshot!(draw(&workload, false));
+        insta::assert_snapshot!(draw(&workload, PLAIN));
     }
 
     #[test]
     fn a_claim_without_a_connection_secret_has_no_target() {
         let object = json!({"kind": "KubernetesCluster", "metadata": {"name": "dev", "namespace": "team"},
             "spec": {"resourceRef": {"kind": "GKECluster", "name": "dev-k8s"}}, "status": {"bindingPhase": "Bound"}});
-        insta::assert_snapshot!(draw(&Workload { object, ..Workload::default() }, false));
+        insta::assert_snapshot!(draw(&Workload { object, ..Workload::default() }, PLAIN));
     }
 
     #[test]
@@ -306,6 +311,6 @@ mod tests {
             managed: Some(json!({"status": {"bindingPhase": "Bound"}})),
             ..Workload::default()
         };
-        insta::assert_snapshot!(draw(&workload, false));
+        insta::assert_snapshot!(draw(&workload, PLAIN));
     }
 }

@@ -1,0 +1,15 @@
+//! The commands for operating, on a real hub with a controller and a remote cluster.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+#[path = "operate/actions.rs"]
+mod actions;
+#[path = "operate/flags.rs"]
+mod flags;
+#[path = "operate/lists.rs"]
+mod lists;
+#[path = "operate/tree.rs"]
+mod tree;
+#[path = "operate/why.rs"]
+mod why;
+#[path = "operate/world.rs"]
+mod world;

@@ -1,0 +1,111 @@
+//! kubectl's connection flags, the rights of the caller, and the program as a plugin of kubectl.
+
+use std::process::Command;
+
+use kross_local::{Access, Credential, rule};
+use serde_json::{Value as Json, json};
+
+use crate::world::{World, config_map};
+
+/// A kubeconfig of a user of the hub with these rights in the namespace of the test.
+async fn user(world: &World, name: &str, access: Access) -> tempfile::NamedTempFile {
+    let kubeconfig = world.fixture.hub.plane.mint_token(&world.namespace, name, &access).await.unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+    file
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_with_the_rights_of_the_caller_and_says_what_he_may_not_read() {
+    let world = World::new().await;
+    let deployment = json!({"id": "app", "cluster": {"name": "eu-kubeconfig"},
+        "readyWhen": ["${app.status.availableReplicas == 1}"],
+        "template": {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "${schema.metadata.name}"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "app", "image": "nothing"}]}}}}});
+    world.define("Private", json!([deployment])).await;
+    world.create("Private", "x").await;
+    world.until_state("Private", "x", "IN_PROGRESS").await;
+    world.until_message("Private", "x", "readyWhen").await;
+    let rights = Access::none()
+        .in_namespace(&world.namespace, [rule(&["kro.run"], &["*"], &["get", "list", "watch"])]);
+    let tenant = user(&world, "tenant", rights).await;
+    let answer = world.kross_as(tenant.path(), &["why", "private/x"]);
+    assert_eq!((answer.code, answer.notes.as_str()), (1, ""));
+    insta::assert_snapshot!("why for a tenant", answer.data);
+    let listed = world.kross_as(tenant.path(), &["get", "private"]);
+    assert!(listed.data.contains("Private   x"), "{listed:?}");
+    let nobody = user(&world, "nobody", Access::none()).await;
+    let refused = world.kross_as(nobody.path(), &["why", "private/x"]);
+    assert_eq!((refused.code, refused.data.as_str()), (2, ""));
+    assert!(refused.notes.contains("forbidden"), "{}", refused.notes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accepts_the_connection_flags_of_kubectl() {
+    let world = World::new().await;
+    world.ready("Flagged", "x", json!([config_map("a", false, "x")])).await;
+    let plane = world.fixture.hub.plane;
+    let acting = world.kross(&["get", "flagged", "--as", "somebody", "--as-group", "some"]);
+    assert_eq!(acting.code, 2);
+    assert!(acting.notes.contains("User \"somebody\" cannot list"), "{}", acting.notes);
+    let minted = plane.mint_token(&world.namespace, "flagged", &Access::all()).await.unwrap();
+    let Credential::Token(token) = &minted.credential else { panic!("a token") };
+    // Without any kubeconfig: the server, its certificate authority and a token.
+    let authority = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(authority.path(), plane.authority().certificate()).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_kross"))
+        .args([
+            "get",
+            "flagged",
+            "-n",
+            &world.namespace,
+            "-o",
+            "name",
+            "--server",
+            plane.url(),
+            "--token",
+            token,
+        ])
+        .arg("--certificate-authority")
+        .arg(authority.path())
+        .env_remove("KUBECONFIG")
+        .env("HOME", "/nonexistent")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "flagged.kro.run/x\n", "{output:?}");
+    let wrong =
+        world.kross(&["get", "flagged", "--server", "https://127.0.0.1:1", "--request-timeout", "2s"]);
+    assert_eq!(wrong.code, 2);
+    assert!(!wrong.notes.contains(token.as_str()), "{}", wrong.notes);
+    let context = world.kross(&["get", "flagged", "--context", "nothing"]);
+    assert_eq!(context.code, 2);
+    let version = world.kross(&["version"]);
+    assert!(version.data.contains("kubernetes:  v1."), "{version:?}");
+}
+
+#[test]
+fn runs_as_a_plugin_of_kubectl() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("kubectl-kross");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kross"), &plugin).unwrap();
+    let help = Command::new(&plugin).args(["why", "--help"]).output().unwrap();
+    let text = String::from_utf8(help.stdout).unwrap();
+    assert!(text.contains("Usage: kubectl kross why"), "{text}");
+    let version = Command::new(&plugin).args(["version", "--client", "-o", "json"]).output().unwrap();
+    let version: Json = serde_json::from_slice(&version.stdout).unwrap();
+    assert_eq!(version["client"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn completes_commands_in_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kross")).args(["completion", shell]).output().unwrap();
+        assert!(output.status.success());
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(script.contains("why") && script.contains("all-namespaces"), "{shell}");
+    }
+    let bash = format!("source <({} completion bash) && complete -p kross", env!("CARGO_BIN_EXE_kross"));
+    let output = Command::new("bash").args(["-c", &bash]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("_kross"), "{output:?}");
+}
