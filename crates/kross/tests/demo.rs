@@ -82,7 +82,7 @@ fn the_commands_that_the_demo_suggests_work() {
         .unwrap();
 
     let (code, explained) = answer(&suggested("kross delete"));
-    assert!(code == 0 && explained.contains("4 objects are deleted"), "{explained}");
+    assert!(code == 0 && explained.contains("4 objects would be deleted"), "{explained}");
     run(&suggested("k delete"));
     notes.by_ref().find(|line| line.contains("were deleted")).unwrap();
     run(&suggested("echo"));

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 
     /// Remote cluster of the object: its kubeconfig Secret, as `kross get clusters` shows it (default: any cluster)
     #[arg(long = "in", value_name = "NAMESPACE/SECRET")]
-    cluster: Option<String>,
+    location: Option<String>,
 
     /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
         let hub = Hub::connect(&arguments.connection).await?;
-        let steps = trace(&hub, &reference, arguments.cluster.as_deref(), output).await?;
+        let steps = trace(&hub, &reference, arguments.location.as_deref(), output).await?;
         match arguments.output {
             OutputFormat::Text => {
                 output.data(draw(&steps, output.format() == Format::Coloured).trim_end())?;

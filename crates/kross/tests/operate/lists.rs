@@ -4,7 +4,7 @@ use kross_testing::{Fault, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value as Json, json};
 
-use crate::world::{World, config_map};
+use crate::world::{World, columns, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_the_instances_of_every_definition_with_what_is_the_matter() {
@@ -20,7 +20,7 @@ async fn lists_the_instances_of_every_definition_with_what_is_the_matter() {
 
     let all = world.kross(&["get", "instances", "-o", "wide"]);
     assert_eq!((all.code, all.notes.as_str()), (0, ""));
-    insta::assert_snapshot!("instances", all.data);
+    insta::assert_snapshot!("instances", columns(&all.data));
     let failing = world.kross(&["get", "instances", "--failing", "-o", "name"]);
     assert_eq!((failing.code, failing.data.as_str()), (1, "broken.kro.run/a\n"));
     let labelled = world.kross(&["get", "instances", "-l", "of=lists", "-o", "name"]);
@@ -46,7 +46,7 @@ async fn lists_definitions_and_why_one_is_not_accepted() {
     let definitions = world.api("kro.run/v1alpha1", "ResourceGraphDefinition", None);
     wait::until_object(&definitions, "refused", |object| object.data["status"]["state"] == "Inactive").await;
     let listed = world.kross(&["get", "rgd", "accepted", "refused", "-o", "wide"]);
-    insta::assert_snapshot!("definitions", listed.data);
+    insta::assert_snapshot!("definitions", columns(&listed.data));
     let failing = world.kross(&["get", "definitions", "refused", "--failing"]);
     assert_eq!(failing.code, 1);
 }
@@ -56,13 +56,14 @@ async fn lists_clusters_and_who_uses_them() {
     let world = World::new().await;
     world.ready("Spread", "x", json!([config_map("a", true, "x")])).await;
     let listed = world.kross(&["get", "clusters"]);
-    insta::assert_snapshot!("clusters", listed.data);
+    insta::assert_snapshot!("clusters", columns(&listed.data));
     world.proxy.set(Fault::Refuse);
     world.until("Spread", "x", |instance| instance["status"]["clusters"][0]["connected"] == false).await;
     let lost = world.kross(&["get", "clusters", "--failing", "-o", "wide"]);
     assert_eq!(lost.code, 1);
-    let line = lost.data.lines().nth(1).unwrap();
-    assert!(line.starts_with("team/eu-kubeconfig   False       Watch   1           1"), "{line}");
+    let table = columns(&lost.data);
+    let line = table.lines().nth(1).unwrap();
+    assert!(line.starts_with("team/eu-kubeconfig  False  Watch  1  1"), "{line}");
     world.proxy.set(Fault::Pass);
 }
 
@@ -72,7 +73,7 @@ async fn traces_an_object_in_any_cluster_to_its_revision() {
     world.ready("Traced", "x", json!([config_map("a", true, "x"), config_map("b", false, "x")])).await;
     let remote = world.kross(&["trace", "configmap/x-a"]);
     assert_eq!((remote.code, remote.notes.as_str()), (0, ""));
-    insta::assert_snapshot!("trace of a remote object", remote.data);
+    insta::assert_snapshot!("trace", remote.data);
     let secret = format!("{}/eu-kubeconfig", world.namespace);
     let named = world.kross(&["trace", "cm", "x-a", "--in", &secret]);
     assert_eq!(named.data, remote.data, "{}", named.notes);

@@ -11,13 +11,17 @@ async fn draws_an_instance_its_definition_and_the_instance_of_an_object() {
     missing["template"]["metadata"]["namespace"] = json!("nowhere-to-draw");
     world.define("Drawn", json!([config_map("a", true, "x"), missing])).await;
     world.create("Drawn", "x").await;
-    world.until_state("Drawn", "x", "ERROR").await;
+    world
+        .until("Drawn", "x", |instance| {
+            instance["status"]["state"] == "ERROR" && instance["status"]["clusters"][0]["ready"] == 1
+        })
+        .await;
     let instance = world.kross(&["tree", "drawn/x"]);
     assert_eq!((instance.code, instance.notes.as_str()), (1, ""));
-    insta::assert_snapshot!("tree of an instance", instance.data);
+    insta::assert_snapshot!("instance", instance.data);
     let definition = world.kross(&["tree", "rgd/drawn"]);
     assert_eq!(definition.code, 1);
-    insta::assert_snapshot!("tree of a definition", definition.data);
+    insta::assert_snapshot!("definition", definition.data);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -236,6 +236,15 @@ impl World {
     }
 }
 
+/// A table whose columns are separated by two blanks: their widths depend on ages and namespaces.
+pub fn columns(table: &str) -> String {
+    let lines = table.lines().map(|line| {
+        let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        cells.join("  ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn normalized_word(word: &str) -> String {
     let (core, end) = match word.strip_suffix([':', '.']) {
         Some(core) => (core, &word[core.len()..]),

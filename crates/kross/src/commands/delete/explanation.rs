@@ -130,7 +130,12 @@ impl Explanation {
         let mut drawn = String::new();
         let count: usize = waves.iter().map(Vec::len).sum();
         // Writing to a string cannot fail.
-        let _ = writeln!(drawn, "{instance}: {count} objects are deleted, {} stay", retained.len());
+        let objects = if count == 1 { "object" } else { "objects" };
+        let _ = write!(drawn, "{instance}: {count} {objects} would be deleted");
+        match retained.len() {
+            0 => drawn.push('\n'),
+            kept => drawn.push_str(&format!(", {kept} would stay\n")),
+        }
         let mut step = 1;
         if !hooks.is_empty() {
             let _ = writeln!(drawn, "\n{step}. create and wait for: {}", hooks.join(", "));

@@ -128,6 +128,10 @@ mod tests {
             "NAMESPACE   NAME     STATE    AGE\nteam        a        ACTIVE   5m\nteam        longer   ERROR    5m\n"
         );
         assert!(plain(true, None).contains("ERROR    5m    cluster `eu` is not connected (for 5m)\n"));
-        assert!(plain(true, Some(60)).contains("5m    cluster `eu` is n…\n"), "{}", plain(true, Some(60)));
+        assert!(
+            plain(true, Some(60)).contains("5m    cluster `eu` is not con…\n"),
+            "{}",
+            plain(true, Some(60))
+        );
     }
 }

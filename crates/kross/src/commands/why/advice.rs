@@ -110,7 +110,9 @@ pub(super) fn of_failure(
             vec![format!("{kubectl} get --raw '/readyz?verbose'")]
         }
         FailureReason::NotFound => {
-            vec![format!("{kubectl} api-resources"), format!("{kubectl} get namespaces")]
+            let group = entry.api_version.as_deref().and_then(|version| version.split_once('/'));
+            let group = group.map(|(group, _)| format!(" --api-group={group}")).unwrap_or_default();
+            vec![format!("{kubectl} api-resources{group}")]
         }
         FailureReason::Unreachable | FailureReason::Credentials | FailureReason::Unauthorized => {
             let secret = cluster.and_then(|cluster| cluster.secret.as_deref());

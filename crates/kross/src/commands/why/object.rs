@@ -151,13 +151,19 @@ impl Investigation<'_> {
         let (kubectl, argument) = (advice::kubectl(cluster), advice::argument(entry));
         if let Some(finalizers) = finalizers(object) {
             let title = InstanceView(object).title();
-            self.answer.why = format!("{title} is being deleted and waits for its finalizers: {finalizers}");
+            let place = cluster.map(|it| format!(" in cluster `{}`", it.name)).unwrap_or_default();
+            self.answer.why = format!(
+                "{title}{place} is being deleted and waits for its finalizers: {finalizers}; the controllers that set \
+                 them remove them"
+            );
             self.answer.next.push(format!("{kubectl} get {argument} -o yaml"));
             return;
         }
         if let Some(said) = own_reason(object) {
             let before = std::mem::take(&mut self.answer.why);
-            self.answer.why = if before.contains(&said) { before } else { format!("{before}: {said}") };
+            let kind = text(object, "/kind").unwrap_or("object");
+            self.answer.why =
+                if before.contains(&said) { before } else { format!("{before}; the {kind} says: {said}") };
         }
         if WORKLOADS.contains(&text(object, "/kind").unwrap_or_default())
             && let Some((pod, why)) = self.pod_of(entry, cluster, object).await
