@@ -112,3 +112,17 @@ fn is_connection(argument: &Arg) -> bool {
 fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default().replace('|', "\\|")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_command_and_the_connection_flags_once() {
+        let page = reference_markdown();
+        for command in super::super::Arguments::command().get_subcommands() {
+            assert!(page.contains(&format!("\n## kross {}\n", command.get_name())), "{}", command.get_name());
+        }
+        assert_eq!(page.matches("`--as-group GROUP`").count(), 1);
+    }
+}

@@ -64,7 +64,7 @@ async fn explains_a_deletion_and_then_deletes_as_explained() {
     let before = world.until("Explained", "x", |_| true).await;
     let explained = world.kross(&["delete", "explained/x", "--explain"]);
     assert_eq!((explained.code, explained.notes.as_str()), (0, ""));
-    insta::assert_snapshot!("deletion explained", explained.data);
+    insta::assert_snapshot!("deletion_explained", explained.data);
     let json: Json =
         serde_json::from_str(&world.kross(&["delete", "explained/x", "--explain", "-o", "json"]).data)
             .unwrap();

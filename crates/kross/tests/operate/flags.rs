@@ -32,7 +32,7 @@ async fn reads_with_the_rights_of_the_caller_and_says_what_he_may_not_read() {
     let tenant = user(&world, "tenant", rights).await;
     let answer = world.kross_as(tenant.path(), &["why", "private/x"]);
     assert_eq!((answer.code, answer.notes.as_str()), (1, ""));
-    insta::assert_snapshot!("why for a tenant", answer.data);
+    insta::assert_snapshot!("why_for_a_tenant", answer.data);
     let listed = world.kross_as(tenant.path(), &["get", "private"]);
     assert!(listed.data.contains("Private   x"), "{listed:?}");
     let nobody = user(&world, "nobody", Access::none()).await;

@@ -27,7 +27,9 @@ pub(super) fn argument(entry: &ManagedResource) -> String {
 /// The command that a sentence names itself.
 pub(super) fn command_in(message: &str) -> Option<String> {
     let quoted = message.split('`').skip(1).step_by(2);
-    let is_command = |text: &&str| text.starts_with("kubectl ") || text.starts_with("kross ");
+    // Not one with a placeholder: the advice here knows what stands for it.
+    let is_command =
+        |text: &&str| (text.starts_with("kubectl ") || text.starts_with("kross ")) && !text.contains(" FILE");
     quoted.into_iter().find(is_command).map(str::to_owned)
 }
 
