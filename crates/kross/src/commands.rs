@@ -1,6 +1,6 @@
 //! Turns the command line into one command with its arguments. A command is a module with its `Arguments` and one `run`.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -89,7 +89,7 @@ enum Command {
 
 /// Runs the command of this process.
 pub(crate) fn main() -> ExitCode {
-    let matches = command(std::env::args_os().next()).get_matches();
+    let matches = command(std::env::args_os().next().as_deref()).get_matches();
     match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments.run(&mut Output::new()),
         Err(error) => error.exit(),
@@ -97,9 +97,8 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// The command line of the program under this name. As a plugin, its help names it as it is called.
-fn command(program: Option<OsString>) -> clap::Command {
-    let is_plugin =
-        program.as_deref().and_then(|path| Path::new(path).file_stem()).is_some_and(|it| it == PLUGIN);
+fn command(program: Option<&OsStr>) -> clap::Command {
+    let is_plugin = program.and_then(|path| Path::new(path).file_stem()).is_some_and(|it| it == PLUGIN);
     let command = Arguments::command();
     if is_plugin {
         command.name(PLUGIN).bin_name("kubectl kross").display_name("kubectl kross")
@@ -162,7 +161,7 @@ mod tests {
 
     #[test]
     fn as_a_plugin_of_kubectl_the_help_names_kubectl() {
-        let mut command = command(Some("/usr/local/bin/kubectl-kross".into()));
+        let mut command = command(Some("/usr/local/bin/kubectl-kross".as_ref()));
         command.build();
         let why = command.find_subcommand_mut("why").unwrap().render_help().to_string();
         assert!(why.contains("Usage: kubectl kross why"), "{why}");

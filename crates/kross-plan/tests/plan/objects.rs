@@ -394,7 +394,7 @@ resources:
     assert_eq!(marks(&short), (short, None));
     let long = format!("{}.b", "a".repeat(63));
     let (label, annotation) = marks(&long);
-    assert_eq!(annotation, Some(long.clone()));
+    assert_eq!(annotation, Some(long));
     assert!(label.len() <= 63 && label.starts_with("aaaa"), "{label}");
     assert_ne!(label, marks(&format!("{}.c", "a".repeat(63))).0);
 }

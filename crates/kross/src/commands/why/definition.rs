@@ -61,7 +61,7 @@ impl Investigation<'_> {
             }
             Some(Reason::SchemaMismatch) => self.answer.next.push(format!("kubectl edit rgd/{name}")),
             Some(Reason::PermissionsMissing) => {
-                self.answer.next.push(format!("kubectl get rgd/{name} -o yaml | kross rbac --remote -"))
+                self.answer.next.push(format!("kubectl get rgd/{name} -o yaml | kross rbac --remote -"));
             }
             _ if message.contains("breaking change") => self.answer.next.push(format!(
                 "kubectl annotate rgd/{name} {}=true",

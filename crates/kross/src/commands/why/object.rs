@@ -235,7 +235,7 @@ fn pod_reason(pod: &Json) -> Option<String> {
     for list in ["/status/initContainerStatuses", "/status/containerStatuses"] {
         for container in pod.pointer(list).and_then(Json::as_array).into_iter().flatten() {
             for state in ["waiting", "terminated"] {
-                let state = &container["state"][state];
+                let Some(state) = container["state"].get(state) else { continue };
                 let reason = state["reason"].as_str().unwrap_or_default();
                 if reason.is_empty()
                     || matches!(reason, "ContainerCreating" | "PodInitializing" | "Completed")
