@@ -3,6 +3,9 @@
 flags:
   - --health-probe-bind-address=:8079
   - --metrics-bind-address=:8078
+  {{- if .Values.metrics.secure }}
+  - --metrics-secure
+  {{- end }}
   {{- if .Values.leaderElection.enabled }}
   - --leader-elect
   - --leader-election-namespace={{ .Release.Namespace }}
@@ -22,6 +25,9 @@ flags:
   {{- end }}
   {{- if or .noCrossNamespace (eq $.Values.rbac.mode "namespaced") }}
   - --no-cross-namespace
+  {{- end }}
+  {{- with .defaultServiceAccount }}
+  - {{ printf "--default-service-account=%s" . | quote }}
   {{- end }}
   {{- if .requireAllowedNamespaces }}
   - --require-allowed-namespaces
