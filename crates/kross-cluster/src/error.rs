@@ -394,11 +394,18 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// One line without control characters. If it is too long, its middle is left out: the beginning has what was
+/// Characters that are not shown, or change how others are: what a server says must not look like something else.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// One line without control characters and characters that are not shown. If it is too long, its middle is left out: the beginning has what was
 /// attempted, and the end the cause, such as `field is immutable` after a long value.
 pub(crate) fn sanitise(message: &str) -> String {
     let mut line = String::with_capacity(message.len());
-    for word in message.split(|character: char| character.is_control() || character.is_whitespace()) {
+    for word in message.split(|character: char| is_hidden(character) || character.is_whitespace()) {
         if word.is_empty() {
             continue;
         }

@@ -144,6 +144,12 @@ fn a_status_explains_a_404_only_if_it_names_the_requested_object() {
 }
 
 #[test]
+fn messages_have_no_characters_that_are_not_shown_or_turn_text_around() {
+    let body = "{\"kind\":\"Status\",\"message\":\"a\u{202e}txet\u{2066}b\u{200b}c\u{feff}\u{e0041} \\u001b[31md é 日本\"}";
+    assert_eq!(error(422, body).message(), "a txet b c [31md é 日本");
+}
+
+#[test]
 fn a_connection_failure_is_a_failed_connect_operation() {
     let refused =
         TransportError::Connect { authority: "eu:443".into(), problem: "connection refused".into() };
