@@ -16,6 +16,10 @@ use tokio::time::Instant;
 
 /// The path of the index of documents.
 const INDEX: &str = "/openapi/v3";
+/// Errors of the parser quote what they found, and a server must not choose what is shown.
+const NOT_OPENAPI: &str = "the response is not an OpenAPI document";
+/// The longest path of a document.
+const MAX_PATH: usize = 1024;
 
 /// Schemas that could not be fetched.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -101,13 +105,18 @@ impl DocumentStore {
     /// Parses a document, unless a cluster has served the same bytes before.
     fn parse(&self, api_version: &str, bytes: &[u8]) -> Result<Document, String> {
         let digest = digest(api_version, bytes);
+        let known = self.0.lock().get(&digest).and_then(Weak::upgrade);
+        if let Some(schemas) = known {
+            return Ok(Document { digest, schemas });
+        }
+        // Without the lock: a document that takes long delays no other cluster.
+        let schemas = LiveSchemas::new();
+        schemas.insert(api_version, &digest, bytes).map_err(|_| NOT_OPENAPI.to_owned())?;
+        let schemas = Arc::new(schemas);
         let mut documents = self.0.lock();
         if let Some(schemas) = documents.get(&digest).and_then(Weak::upgrade) {
             return Ok(Document { digest, schemas });
         }
-        let schemas = LiveSchemas::new();
-        schemas.insert(api_version, &digest, bytes).map_err(|error| error.to_string())?;
-        let schemas = Arc::new(schemas);
         documents.retain(|_, schemas| schemas.strong_count() > 0);
         documents.insert(digest.clone(), Arc::downgrade(&schemas));
         Ok(Document { digest, schemas })
@@ -158,9 +167,11 @@ impl OpenApi {
             return Ok(Arc::clone(index));
         }
         let bytes = client.fetch(INDEX).await?;
-        let index: Arc<Index> = Arc::new(serde_json::from_slice(&bytes).map_err(|error| {
-            SchemaError::Unreadable { path: INDEX.to_owned(), problem: error.to_string() }
-        })?);
+        let index: Arc<Index> =
+            Arc::new(serde_json::from_slice(&bytes).map_err(|_| SchemaError::Unreadable {
+                path: INDEX.to_owned(),
+                problem: "the response is not an index of OpenAPI documents".to_owned(),
+            })?);
         *cached = Some((Instant::now(), Arc::clone(&index)));
         drop(cached);
         // The server does not serve the others any more.
@@ -202,14 +213,17 @@ impl OpenApi {
         api_version: &str,
         url: &str,
     ) -> Result<Document, SchemaError> {
+        // The path is the server's choice, must not lead to another API, and is shown.
+        if !is_document(url) {
+            return Err(SchemaError::Unreadable {
+                path: INDEX.to_owned(),
+                problem: "the index has a path that is not one of a document".to_owned(),
+            });
+        }
         let unreadable = |problem: &dyn ToString| SchemaError::Unreadable {
-            path: url.to_owned(),
+            path: url.split('?').next().unwrap_or_default().to_owned(),
             problem: problem.to_string(),
         };
-        // The path is the server's choice, and must not lead to another API.
-        if !url.starts_with("/openapi/v3/") {
-            return Err(unreadable(&"the index has a path outside of `/openapi/v3/`"));
-        }
         let bytes = client.fetch(url).await?;
         let (store, api_version) = (Arc::clone(&self.store), api_version.to_owned());
         // Parsing a large document would block the other tasks of this thread.
@@ -220,9 +234,44 @@ impl OpenApi {
     }
 }
 
+/// Whether a path leads to a document.
+fn is_document(url: &str) -> bool {
+    url.len() <= MAX_PATH
+        && url.starts_with("/openapi/v3/")
+        && url.chars().all(|character| character.is_ascii_graphic())
+        && !url.contains("..")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_of_an_unreadable_document_is_shown() {
+        let documents = DocumentStore::default();
+        for bytes in [
+            &b"<html>hunter2</html>"[..],
+            br#"{"components": "hunter2"}"#,
+            br#"{"components": {"schemas": {"a": "hunter2"}}}"#,
+        ] {
+            let found = documents.parse("v1", bytes);
+            assert!(found.is_err_and(|error| !error.contains("hunter2")));
+        }
+    }
+
+    #[test]
+    fn a_path_leads_to_a_document() {
+        assert!(is_document("/openapi/v3/apis/apps/v1?hash=0A1B"));
+        for other in [
+            "/api/v1/secrets",
+            "/openapi/v3/../../api/v1/secrets",
+            "/openapi/v3/a\u{1b}[31m",
+            "/openapi/v3/\u{202e}",
+        ] {
+            assert!(!is_document(other), "{other:?}");
+        }
+        assert!(!is_document(&format!("/openapi/v3/{}", "a".repeat(MAX_PATH))));
+    }
 
     #[test]
     fn a_document_is_parsed_once_and_dropped_with_its_last_user() {
