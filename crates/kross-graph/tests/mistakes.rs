@@ -124,6 +124,7 @@ fn nothing_is_reported_where_the_definition_decides_which_secrets_are_used() {
     let cases = [
         ("K0813-copy.yaml", "${schema.spec.namespace}", "${schema.metadata.namespace}"),
         ("K0813-copy.yaml", "${schema.spec.namespace}", "platform"),
+        ("K0813-copy.yaml", "  resources:\n", "  access: {serviceAccountName: reader}\n  resources:\n"),
         (
             "K0813-copy.yaml",
             "data: ${credentials.data}",

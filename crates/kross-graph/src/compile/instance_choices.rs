@@ -33,6 +33,10 @@ impl<'a> Compiler<'a> {
 
     /// Warns where an expression over the instance says which Secret is read, and its content goes elsewhere.
     pub(super) fn check_chosen_secrets(&mut self, nodes: &[Node], drafts: &[Draft<'a>], status: &Status) {
+        // Instances read what their ServiceAccount may read.
+        if self.spec.access.is_some() {
+            return;
+        }
         for (node, draft) in nodes.iter().zip(drafts) {
             if !(node.is_external() && node.kind.group.is_empty() && node.kind.kind == *"Secret") {
                 continue;
@@ -81,7 +85,7 @@ fn chosen_secret(draft: &Draft<'_>, choice: &Expression, reader: &str, read: Opt
     let message =
         format!("instances choose which Secret `{}` reads, and {reader} shows its content", draft.id());
     let problem = Problem::new(Code::ChosenSecret, Place::value(&path), message)
-        .help("write the name and the namespace literally, or read only `metadata` of the Secret");
+        .help("write the name and the namespace literally, read only `metadata` of the Secret, or set `spec.access` so that instances read what their ServiceAccount may read");
     match read {
         Some(read) => problem.also(Place::value(&read), "its content is read here"),
         None => problem,
