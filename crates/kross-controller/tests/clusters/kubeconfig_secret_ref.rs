@@ -18,7 +18,10 @@ async fn finds_the_secret_by_name_and_by_namespace_and_name() {
     let namespaces: Api<Namespace> = Api::all(hub.clone());
     namespaces.create(&PostParams::default(), &objects::namespace(&elsewhere)).await.unwrap();
     let secrets: Api<Secret> = Api::namespaced(hub, &elsewhere);
-    let secret = objects::kubeconfig_secret("america", &world.kubeconfig("us"));
+    let mut secret = objects::kubeconfig_secret("america", &world.kubeconfig("us"));
+    // The instance chooses the namespace of one of the references.
+    let allowed = [("kro.run/allowed-namespaces".to_owned(), world.namespace.clone())];
+    secret.metadata.annotations = Some(allowed.into());
     secrets.create(&PostParams::default(), &secret).await.unwrap();
     us.config_maps
         .create(&PostParams::default(), &objects::config_map("source", &[("text", "one")]))
