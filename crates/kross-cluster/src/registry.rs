@@ -65,7 +65,7 @@ pub struct ClusterOptions {
     /// How long a cluster stays connected after its last handle was dropped.
     pub idle_timeout: Duration,
     /// How long copies of a Secret may have different certificate authorities during a rotation before their users are warned of
-    /// two servers that claim one UID, and how long such a warning stays after its cause is gone.
+    /// two servers that claim one UID, and how long such a warning stays after its cause has ended.
     pub identity_grace: Duration,
     /// What kubeconfigs may contain.
     pub kubeconfigs: KubeconfigPolicy,

@@ -31,7 +31,7 @@ pub(super) struct IdentityClaims {
 #[derive(Default)]
 struct UidClaims {
     secrets: HashMap<SecretKey, Claim>,
-    /// Whether users are warned. A warning stays for a while after its cause is gone, so that nobody can make the users of other
+    /// Whether users are warned. A warning stays for a while after its cause has ended, so that nobody can make the users of other
     /// clusters busy by changing a Secret again and again.
     warned: bool,
     /// Whether the claims are compared again later.

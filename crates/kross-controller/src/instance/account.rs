@@ -271,7 +271,7 @@ async fn review_object(
     let access = object_access(&kind, key);
     match context.access_reviews.may_get(&context.client, &acting.account, &access).await {
         Ok(true) => Ok(()),
-        // Its roles are gone, and what reads the objects of the namespace cannot be created there any more.
+        // Its roles were deleted, and what reads the objects of the namespace cannot be created there any more.
         Ok(false)
             if acting.is_at_home(key) && acting.ending().await == Some(Ending::NamespaceTerminating) =>
         {
