@@ -11,6 +11,7 @@ use crate::object::{StoredObject, UnreadableObject, read_object_or_outline};
 
 /// The longest line that is read. The largest object that etcd accepts is far smaller.
 const MAX_LINE: usize = 32 << 20;
+const LINE_BREAK: u8 = b'\n';
 
 /// Buffers chunks and returns whole lines.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(crate) struct Lines {
     buffer: BytesMut,
     /// How much of the buffer is known to contain no line break.
     scanned: usize,
+    /// How many bytes arrived since the last line break. `scanned` does not tell: it grows with every chunk.
+    unterminated: usize,
 }
 
 /// A line exceeds the limit.
@@ -26,10 +29,22 @@ pub(crate) struct LineTooLong;
 
 impl Lines {
     pub(crate) fn push(&mut self, chunk: &Bytes) -> Result<(), LineTooLong> {
-        self.buffer.extend_from_slice(chunk);
-        if self.buffer.len() - self.scanned > MAX_LINE && !chunk.contains(&b'\n') {
+        // Most chunks of a long line have no line break, and `contains` finds that out fast.
+        let breaks = if chunk.contains(&LINE_BREAK) {
+            let is_break = |byte: &u8| *byte == LINE_BREAK;
+            chunk.iter().position(is_break).zip(chunk.iter().rposition(is_break))
+        } else {
+            None
+        };
+        let ends_line = breaks.map_or(chunk.len(), |(first, _)| first);
+        if self.unterminated + ends_line > MAX_LINE {
             return Err(LineTooLong);
         }
+        self.unterminated = match breaks {
+            Some((_, last)) => chunk.len() - last - 1,
+            None => self.unterminated + chunk.len(),
+        };
+        self.buffer.extend_from_slice(chunk);
         Ok(())
     }
 
@@ -41,10 +56,11 @@ impl Lines {
     pub(crate) fn next(&mut self) -> Option<BytesMut> {
         loop {
             let rest = self.buffer.get(self.scanned..)?;
-            let Some(at) = rest.iter().position(|byte| *byte == b'\n') else {
+            if !rest.contains(&LINE_BREAK) {
                 self.scanned = self.buffer.len();
                 return None;
-            };
+            }
+            let at = rest.iter().position(|byte| *byte == LINE_BREAK)?;
             let mut line = self.buffer.split_to(self.scanned + at + 1);
             self.scanned = 0;
             line.truncate(line.len() - 1);
@@ -130,9 +146,32 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_rejected() {
         let mut lines = Lines::default();
+        let mut chunk = vec![b'x'; 1 << 20];
+        // What precedes the long line does not count.
+        chunk[1 << 19] = b'\n';
+        lines.push(&Bytes::from(chunk)).unwrap();
+        assert!(lines.next().is_some() && lines.next().is_none());
         let chunk = Bytes::from(vec![b'x'; 1 << 20]);
-        let pushed = (0..100).map_while(|_| lines.push(&chunk).ok()).count();
-        assert!(pushed < 40);
+        let mut pushed = 0;
+        while lines.push(&chunk).is_ok() {
+            assert!(lines.next().is_none());
+            pushed += 1;
+            assert!(pushed < 40, "{pushed} MiB without a line break");
+        }
+        assert_eq!(pushed, MAX_LINE / chunk.len() - 1);
+        assert!(lines.buffer.len() <= MAX_LINE);
+    }
+
+    #[test]
+    fn many_lines_may_be_longer_than_the_limit_together() {
+        let mut lines = Lines::default();
+        let mut chunk = vec![b'x'; 1 << 20];
+        chunk[1 << 10] = b'\n';
+        let chunk = Bytes::from(chunk);
+        for _ in 0..2 * MAX_LINE / chunk.len() {
+            lines.push(&chunk).unwrap();
+            assert!(lines.next().is_some() && lines.next().is_none());
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kross_cluster::{CacheOptions, Caches, Change, Lookup, Retry, Selection, SyncPolicy};
 use serde_json::json;
 
-use crate::server::{Server, config_map, event, object, response, scripted};
+use crate::server::{Body, Server, config_map, event, object, response, scripted};
 
 fn large(name: &str, version: u64) -> serde_json::Value {
     let mut object = object(name, version);
@@ -110,4 +110,35 @@ async fn a_flood_of_events_is_read_only_as_fast_as_it_is_received() {
     while version() < 10_200 {
         events.recv().await.unwrap();
     }
+}
+
+/// A line of this many MiB that does not end.
+fn endless_line(mebibytes: usize) -> Body {
+    let chunks = stream::repeat(Bytes::from(vec![b'x'; 1 << 20])).take(mebibytes);
+    UnsyncBoxBody::new(StreamBody::new(chunks.map(|chunk| Ok(Frame::data(chunk))).chain(stream::pending())))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_with_a_line_that_does_not_end_is_given_up_and_reported() {
+    let server = Server::plain(|path| {
+        if path.contains("watch=true") {
+            return Response::new(endless_line(100));
+        }
+        response(200, &json!({"metadata": {"resourceVersion": "10"}, "items": []}).to_string())
+    })
+    .await;
+    let caches = Caches::new(CacheOptions::default());
+    let cache = caches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    kross_testing::wait::until_true("the failure to be reported", || cache.failure().is_some()).await;
+    let error = cache.failure().unwrap();
+    assert_eq!(error.message(), "an event of the watch is too long");
+    assert_eq!(error.retry(), Retry::Backoff);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_about_the_past_with_a_line_that_does_not_end_is_given_up() {
+    let server = Server::plain(|_| Response::new(endless_line(100))).await;
+    let client = server.connect().await;
+    let error = client.existed_since(&config_map(), (Some("shop"), "web"), "5", |_| true).await.unwrap_err();
+    assert_eq!(error.message(), "an event of the watch is too long");
 }
