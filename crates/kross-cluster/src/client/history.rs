@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use kross_api::{FailureReason, Operation};
 use kross_value::Text;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use super::{ApiRequest, ApiResponse, ClusterClient, Query, Target};
 use crate::audit::AuditVerb;
@@ -19,7 +19,7 @@ use crate::transport::ResponseBody;
 /// The server is asked to end the watch after this time. It sends what it remembers at once, so a watch that lasted as long has
 /// everything; one that ended earlier was cut, or never was a watch.
 const HISTORY: Duration = Duration::from_secs(1);
-/// How long the response may take.
+/// How long the whole response may take, however often something of it arrives.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// A `Status` is short.
 const MAX_STATUS: usize = 1 << 20;
@@ -69,7 +69,9 @@ impl ClusterClient {
                 if head.status == StatusCode::OK {
                     self.find_event(&target, body, began, is_wanted).await
                 } else {
-                    let body = body.read_all(MAX_STATUS, READ_TIMEOUT).await.unwrap_or_default();
+                    let status = body.read_all(MAX_STATUS, READ_TIMEOUT);
+                    let body = timeout_at(began + READ_TIMEOUT, status).await;
+                    let body = body.ok().and_then(Result::ok).unwrap_or_default();
                     let response =
                         ApiResponse { status: head.status, headers: head.headers, body, foreign: false };
                     Err(self.response_error(&target, target.attempt(self), &response))
@@ -92,7 +94,7 @@ impl ClusterClient {
         let failed = |problem: &str| ApiError::new(target.attempt(self), FailureReason::ServerError, problem);
         let mut lines = Lines::default();
         loop {
-            let Ok(chunk) = timeout(READ_TIMEOUT, body.chunk()).await else {
+            let Ok(chunk) = timeout_at(began + READ_TIMEOUT, body.chunk()).await else {
                 return Err(failed("the API server does not end the watch"));
             };
             let chunk = chunk.map_err(|error| ApiError::from_transport(target.attempt(self), &error))?;

@@ -37,3 +37,22 @@ async fn a_watch_that_ends_early_does_not_prove_that_an_object_never_existed() {
     let deleted = format!("{}\n", event("DELETED", &object("backup", 7))).leak();
     assert_eq!(existed(deleted, Duration::ZERO).await, Ok(true));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_goes_on_for_ever_is_given_up_although_every_line_arrives_in_time() {
+    let server = Server::plain(|_| {
+        // Ends after a while, so that the test does if the client does not give up.
+        let lines = stream::iter(0..100).then(|_| async {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"\n")))
+        });
+        Response::new(UnsyncBoxBody::new(StreamBody::new(lines)))
+    })
+    .await;
+    let client = server.connect().await;
+    let began = tokio::time::Instant::now();
+    let error =
+        client.existed_since(&config_map(), (Some("shop"), "backup"), "5", |_| true).await.unwrap_err();
+    assert_eq!(error.message(), "the API server does not end the watch");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
