@@ -116,6 +116,8 @@ struct SharedClient {
     replaced: AtomicBool,
     /// Objects that did not match a request.
     unexpected: AtomicU64,
+    /// Lines of watches that could not be read.
+    unreadable: AtomicU64,
 }
 
 /// The transports of a client, and its credential.
@@ -295,6 +297,7 @@ impl ClusterClient {
                 limit,
                 replaced: AtomicBool::new(false),
                 unexpected: AtomicU64::new(0),
+                unreadable: AtomicU64::new(0),
             }),
             route: None,
             requester: None,

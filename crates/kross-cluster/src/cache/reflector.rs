@@ -394,10 +394,8 @@ impl Reflector {
             Some(Ok(Event::Failed(status))) => return Some(self.end_of(*status)),
             Some(Ok(Event::Unknown)) => {}
             // Not even its name can be read, so it cannot be stored. It must not stop the others.
-            Some(Err(error)) => {
-                tracing::warn!(cache = %self.writer.key(), %error, "skipped a watch event with an unreadable object");
-            }
-            None => tracing::warn!(cache = %self.writer.key(), "skipped a line that is not a watch event"),
+            Some(Err(error)) => self.client.count_unreadable(&self.kind, &error),
+            None => self.client.count_unreadable(&self.kind, &"it is not a watch event"),
         }
         None
     }

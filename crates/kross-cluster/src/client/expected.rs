@@ -1,6 +1,7 @@
 //! What a request asked for, to compare it with what a server sends: a hostile server could list objects of other kinds,
 //! namespaces or owners, which would then be changed or deleted under these names.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{ClusterClient, Query};
@@ -13,7 +14,7 @@ use selector::LabelSelector;
 
 /// The objects that were dropped in this process.
 static UNEXPECTED: AtomicU64 = AtomicU64::new(0);
-/// After this many dropped objects a client warns again.
+/// After this many dropped objects or lines a client warns again.
 const WARN_EVERY: u64 = 1000;
 
 /// How many objects in lists and watches did not match the request, in this process. They were dropped.
@@ -86,12 +87,26 @@ impl ClusterClient {
             return;
         }
         UNEXPECTED.fetch_add(dropped, Ordering::Relaxed);
-        let before = self.shared.unexpected.fetch_add(dropped, Ordering::Relaxed);
-        if before == 0 || before / WARN_EVERY != (before + dropped) / WARN_EVERY {
+        if let Some(dropped) = count(&self.shared.unexpected, dropped) {
             let (cluster, kind) = (self.cluster(), &kind.kind);
-            tracing::warn!(%cluster, %kind, dropped = before + dropped, "dropped objects that do not match the request");
+            tracing::warn!(%cluster, %kind, dropped, "dropped objects that do not match the request");
         }
     }
+
+    /// Counts a line of a watch that is no event, or whose object cannot be read, and was skipped. A server could send nothing else.
+    pub(crate) fn count_unreadable(&self, kind: &ApiKind, problem: &dyn fmt::Display) {
+        if let Some(skipped) = count(&self.shared.unreadable, 1) {
+            let (cluster, kind) = (self.cluster(), &kind.kind);
+            tracing::warn!(%cluster, %kind, %problem, skipped, "skipped lines of a watch that cannot be read");
+        }
+    }
+}
+
+/// Counts what a server did wrong. Returns how often it did if that is worth a warning.
+fn count(counter: &AtomicU64, more: u64) -> Option<u64> {
+    let before = counter.fetch_add(more, Ordering::Relaxed);
+    let now = before + more;
+    (before == 0 || before / WARN_EVERY != now / WARN_EVERY).then_some(now)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kross_cluster::{CacheOptions, Caches, Change, Lookup, Retry, Selection, SyncPolicy};
 use serde_json::json;
 
-use crate::server::{Body, Server, config_map, event, object, response, scripted};
+use crate::server::{Body, Server, config_map, event, object, response, scripted, unfinished};
 
 fn large(name: &str, version: u64) -> serde_json::Value {
     let mut object = object(name, version);
@@ -141,4 +141,49 @@ async fn a_question_about_the_past_with_a_line_that_does_not_end_is_given_up() {
     let client = server.connect().await;
     let error = client.existed_since(&config_map(), (Some("shop"), "web"), "5", |_| true).await.unwrap_err();
     assert_eq!(error.message(), "an event of the watch is too long");
+}
+
+/// Counts the warnings of this thread.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicU64>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn lines_that_are_no_events_do_not_flood_the_log() {
+    let warnings = Warnings::default();
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    let unreadable = "{\"type\":\"ADDED\",\"object\":[]}\n";
+    let lines = format!("{}{}", "<html>\n".repeat(2500), unreadable.repeat(1000));
+    let last = format!("{}\n", event("ADDED", &object("last", 12)));
+    let server = Server::plain(move |path| {
+        if path.contains("watch=true") {
+            return Response::new(unfinished(vec![lines.clone(), last.clone()]));
+        }
+        response(200, &json!({"metadata": {"resourceVersion": "10"}, "items": []}).to_string())
+    })
+    .await;
+    let caches = Caches::new(CacheOptions::default());
+    let cache = caches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    kross_testing::wait::until_true("what follows them", || {
+        matches!(cache.get(Some("shop"), "last"), Lookup::Found(_))
+    })
+    .await;
+    // The first, and each thousandth.
+    assert_eq!(warnings.0.load(Ordering::Relaxed), 4);
 }
