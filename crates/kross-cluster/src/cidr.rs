@@ -44,6 +44,8 @@ impl Cidr {
             v6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
             // AWS, Google, Oracle, and Scaleway.
             v6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), 128),
+            // The agent of EKS Pod Identity; its IPv4 address is link-local.
+            v6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23), 128),
             v6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128),
             v6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe), 128),
             v6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42), 128),
@@ -139,6 +141,7 @@ mod tests {
             "168.63.129.16",
             "192.0.0.192",
             "fd00:ec2::254",
+            "fd00:ec2::23",
             "fd20:ce::254",
             "fd00:c1::a9fe:a9fe",
             "fd00:42::42",
