@@ -395,7 +395,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Characters that are not shown, or change how others are: what a server says must not look like something else.
-fn is_hidden(character: char) -> bool {
+pub(crate) fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')

@@ -9,6 +9,7 @@ use kross_api::{Authority, KUBECONFIG_NAME_SUFFIX, SecretAddress, annotations, l
 use kross_value::{Text, Value};
 use zeroize::Zeroizing;
 
+use crate::error::is_hidden;
 use crate::object::StoredObject;
 
 /// In the list of allowed namespaces: all namespaces, and instances without one.
@@ -205,7 +206,7 @@ pub fn check_address(address: &SecretAddress) -> Result<(), SecretRefusal> {
             && text != "."
             && !text.starts_with("..")
     };
-    let shown = |text: &str| text.chars().filter(|character| !character.is_control()).take(128).collect();
+    let shown = |text: &str| text.chars().filter(|character| !is_hidden(*character)).take(128).collect();
     let secret = shown(&address.to_string());
     if !name(&address.namespace, 63, "-") || !name(&address.name, 253, "-.") {
         return Err(SecretRefusal::Name { secret });

@@ -180,5 +180,15 @@ fn refuses_invalid_names_and_keys() {
         let refusal = check_address(&address).unwrap_err();
         assert!(matches!(&refusal, SecretRefusal::KeyName { key: named, .. } if named == key), "{refusal}");
     }
+    // Direction marks and characters without width would make a message look like another one.
+    let hidden = "eu\u{202e}\u{200b}\u{2066}\u{feff}\u{7}";
+    for named in [address(hidden), SecretAddress { key: hidden.to_owned(), ..address("eu") }] {
+        let refusal = check_address(&named).unwrap_err().to_string();
+        assert!(refusal.contains("/eu`") || refusal.contains("`eu`"), "{refusal:?}");
+        assert!(
+            !refusal.contains(|shown: char| hidden.contains(shown) && !shown.is_ascii_lowercase()),
+            "{refusal:?}"
+        );
+    }
     check_address(&address("eu.west-1")).unwrap();
 }
