@@ -135,6 +135,8 @@ impl fmt::Display for Warning {
 /// An accepted kubeconfig. Its `Debug` output shows no secret.
 #[derive(Clone)]
 pub struct Accepted {
+    /// That of the Secret.
+    namespace: Text,
     server: Uri,
     server_name: Option<String>,
     authorities: Option<Arc<RootCertStore>>,
@@ -202,7 +204,7 @@ pub fn accept(text: &[u8], namespace: &str, policy: &KubeconfigPolicy) -> Result
         server_name: server_name.clone(),
         authority: authority.map(|field| field.text.to_string()),
     };
-    let auth_info = auth_info(current.user, policy, info)?;
+    let auth_info = auth_info(current.user, policy, namespace, info)?;
     let mut warnings = Vec::new();
     if matches!(auth_info, AuthInfo::Basic { .. }) {
         warnings.push(Warning::Basic);
@@ -215,6 +217,7 @@ pub fn accept(text: &[u8], namespace: &str, policy: &KubeconfigPolicy) -> Result
         None => (None, None),
     };
     Ok(Accepted {
+        namespace: namespace.into(),
         anchor,
         server: uri,
         server_name,
@@ -228,7 +231,12 @@ pub fn accept(text: &[u8], namespace: &str, policy: &KubeconfigPolicy) -> Result
 }
 
 /// The credential of a user, which must have exactly one.
-fn auth_info(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<AuthInfo, Refusal> {
+fn auth_info(
+    user: User,
+    policy: &KubeconfigPolicy,
+    namespace: &str,
+    cluster: ClusterInfo,
+) -> Result<AuthInfo, Refusal> {
     let User { path, line, token, certificate, key, username, password, exec } = user;
     let refuse = |field: &str, reason| {
         let path = if field.is_empty() { path.clone() } else { format!("{path}.{field}") };
@@ -244,7 +252,8 @@ fn auth_info(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Res
         _ => return Err(refuse("", RefusalReason::SeveralMethods)),
     }
     if let Some(exec) = exec {
-        return Ok(AuthInfo::Exec(Arc::new(exec::command(exec, policy, cluster)), Arc::default()));
+        let command = exec::command(exec, policy, namespace, cluster);
+        return Ok(AuthInfo::Exec(Arc::new(command), Arc::default()));
     }
     if let Some(token) = token {
         let printable = token.text.bytes().all(|byte| byte.is_ascii_graphic());

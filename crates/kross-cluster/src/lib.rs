@@ -35,6 +35,7 @@
 //! ```
 
 mod audit;
+mod blocking;
 mod cache;
 mod cidr;
 mod client;

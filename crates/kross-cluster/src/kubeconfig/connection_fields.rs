@@ -27,12 +27,13 @@ pub fn accept_connection(
     let value = |key: &str| field(key).filter(|value| !value.is_empty());
     match value(connection_keys::KUBECONFIG) {
         Some(text) => accept(&text, namespace, policy),
-        None => accept_fields(&value, policy).map_err(Refusal::of_connection_fields),
+        None => accept_fields(&value, namespace, policy).map_err(Refusal::of_connection_fields),
     }
 }
 
 fn accept_fields(
     value: &impl Fn(&str) -> Option<Zeroizing<Vec<u8>>>,
+    namespace: &str,
     policy: &KubeconfigPolicy,
 ) -> Result<Accepted, Refusal> {
     let server = server(value)?;
@@ -45,7 +46,7 @@ fn accept_fields(
     let (user, ignores_password) = user(value)?;
     // Only an `exec` command needs it, and there is none.
     let info = ClusterInfo { server: server.text.to_string(), server_name: None, authority: None };
-    let auth_info = auth_info(user, policy, info)?;
+    let auth_info = auth_info(user, policy, namespace, info)?;
     let mut warnings = Vec::new();
     if ignores_password {
         warnings.push(Warning::PasswordIgnored);
@@ -60,6 +61,7 @@ fn accept_fields(
         None => (None, None),
     };
     Ok(Accepted {
+        namespace: namespace.into(),
         anchor,
         server: uri,
         server_name: None,

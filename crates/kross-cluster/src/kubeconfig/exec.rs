@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
+use kross_value::Text;
 use zeroize::Zeroizing;
 
 mod protocol;
@@ -24,6 +25,8 @@ use rule::RuleMatch;
 
 /// A command that the operator allows, with the arguments and environment variables of the kubeconfig.
 pub(crate) struct ExecCommand {
+    /// That of the Secret, whose share of running commands is used.
+    pub(crate) namespace: Text,
     pub(crate) command: PathBuf,
     pub(crate) arguments: Vec<Zeroizing<String>>,
     /// Environment variables that the kubeconfig sets; the operator allows their names.
@@ -144,8 +147,14 @@ fn match_rule(rule: &ExecRule, exec: &Exec, namespace: &str, server: Option<&Uri
 }
 
 /// The command of an `exec` that was checked.
-pub(super) fn command(exec: Exec, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> ExecCommand {
+pub(super) fn command(
+    exec: Exec,
+    policy: &KubeconfigPolicy,
+    namespace: &str,
+    cluster: ClusterInfo,
+) -> ExecCommand {
     ExecCommand {
+        namespace: namespace.into(),
         command: exec.command.map(|command| PathBuf::from(command.text.as_str())).unwrap_or_default(),
         arguments: exec.arguments,
         environment: exec

@@ -79,7 +79,8 @@ impl Accepted {
             }
         };
         let endpoint = Endpoint::new(&self.server, tls, self.server_name.as_deref())?;
-        Ok((endpoint.denying(Arc::clone(&self.denied)), credential))
+        let endpoint = endpoint.denying(Arc::clone(&self.denied)).of_namespace(self.namespace.clone());
+        Ok((endpoint, credential))
     }
 
     /// TLS does not check the expiry of certificate authorities, and servers do not say why they reject a client

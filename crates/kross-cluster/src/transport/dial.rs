@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -11,14 +12,16 @@ use http::Uri;
 use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use kross_value::Text;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::error::{describe, describe_tls};
 use super::{TransportError, TransportOptions};
+use crate::blocking::NAME_LOOKUPS;
 use crate::cidr::{Cidr, is_denied};
 
 const HTTP2: &[u8] = b"h2";
@@ -36,6 +39,8 @@ pub struct Endpoint {
     tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
     /// Addresses that are never connected to, whatever the host name resolves to.
     denied: Arc<[Cidr]>,
+    /// The namespace whose share of name lookups is used; none for the local cluster, which has no share.
+    namespace: Option<Text>,
 }
 
 impl Endpoint {
@@ -63,7 +68,7 @@ impl Endpoint {
             .map_err(|_| TransportError::Address)?;
         let prefix = address.path().trim_end_matches('/').to_owned();
         let tls = secure.then(|| (Arc::new(tls), name));
-        Ok(Self { scheme, host, port, authority, prefix, tls, denied: Arc::default() })
+        Ok(Self { scheme, host, port, authority, prefix, tls, denied: Arc::default(), namespace: None })
     }
 
     /// Never connects to these addresses. Host names are checked by what they resolve to when a connection is opened.
@@ -71,6 +76,29 @@ impl Endpoint {
     pub fn denying(mut self, denied: Arc<[Cidr]>) -> Self {
         self.denied = denied;
         self
+    }
+
+    /// Looks host names up as one of the Secrets of a namespace.
+    #[must_use]
+    pub fn of_namespace(mut self, namespace: Text) -> Self {
+        self.namespace = Some(namespace);
+        self
+    }
+
+    /// The addresses of the host.
+    pub(crate) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, self.port)]);
+        }
+        let Some(namespace) = &self.namespace else {
+            return Ok(lookup_host((self.host.as_str(), self.port)).await?.collect());
+        };
+        let (host, port) = (self.host.clone(), self.port);
+        let lookup = move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        NAME_LOOKUPS
+            .call(namespace.clone(), lookup)
+            .await
+            .unwrap_or_else(|panicked| Err(io::Error::other(panicked)))
     }
 
     /// The same endpoint without a client certificate.
@@ -176,8 +204,9 @@ async fn within<T>(
 }
 
 async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
-    let addresses = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(|_| {
-        TransportError::Resolve { host: endpoint.host.clone(), problem: "no such host".to_owned() }
+    let addresses = endpoint.addresses().await.map_err(|_| TransportError::Resolve {
+        host: endpoint.host.clone(),
+        problem: "no such host".to_owned(),
     })?;
     let mut last = None;
     for address in addresses {

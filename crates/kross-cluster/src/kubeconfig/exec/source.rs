@@ -18,7 +18,8 @@ use tokio::time::Instant;
 use super::protocol::{IssuedCredential, exec_info, parse};
 use super::run::run;
 use super::{ExecCommand, ExecError};
-use crate::supervisor::{Panicked, Task, catch_blocking};
+use crate::blocking::COMMANDS;
+use crate::supervisor::Panicked;
 
 /// The minimum time before a command that failed, or whose credential was rejected, is run again.
 const MIN_RERUN_INTERVAL: Duration = Duration::from_secs(10);
@@ -91,9 +92,9 @@ impl ExecSource {
 }
 
 async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, ExecError> {
-    let command = Arc::clone(command);
+    let (command, namespace) = (Arc::clone(command), command.namespace.clone());
     let failed = command.problem(format!("cannot be run: {Panicked}"));
-    catch_blocking(Task::Cluster, move || {
+    let issue = move || {
         let printed = run(&command, &exec_info(&command)?)?;
         let credential = parse(&command, &printed)?;
         match credential.expires {
@@ -102,9 +103,8 @@ async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, Ex
             }
             _ => Ok(credential),
         }
-    })
-    .await
-    .unwrap_or(Err(failed))
+    };
+    COMMANDS.call(namespace, issue).await.unwrap_or(Err(failed))
 }
 
 impl ResolvesClientCert for ExecSource {

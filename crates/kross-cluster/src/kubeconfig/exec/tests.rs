@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::*;
+use crate::blocking::COMMANDS;
 
 struct Plugin {
     directory: tempfile::TempDir,
@@ -34,6 +35,7 @@ impl Plugin {
 
     fn command(&self) -> ExecCommand {
         ExecCommand {
+            namespace: "kro-system".into(),
             command: self.path("plugin").into(),
             arguments: vec!["get-token".to_owned().into(), "$(touch evil); two words".to_owned().into()],
             environment: vec![("PROFILE".to_owned(), "eu".to_owned().into())],
@@ -228,4 +230,25 @@ async fn the_error_names_a_command_that_does_not_exist() {
         error.to_string(),
         "the command `/nowhere/plugin` of the kubeconfig cannot be run: entity not found"
     );
+}
+
+#[tokio::test]
+async fn commands_of_a_namespace_that_do_not_end_delay_only_those_of_their_own_namespace() {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = Arc::new(parking_lot::Mutex::new(ended));
+    for _ in 0..100 {
+        let ended = Arc::clone(&ended);
+        let command = COMMANDS.call("tenant".into(), move || {
+            let _ = ended.lock().recv();
+        });
+        let _ = tokio::time::timeout(Duration::from_millis(1), command).await;
+    }
+    let plugin = Plugin::new(&credential(r#""token":"s3cret""#));
+    let command = Arc::new(ExecCommand { namespace: "tenant".into(), ..plugin.command() });
+    let waiting = ExecSource::start(command);
+    tokio::pin!(waiting);
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut waiting).await.is_err());
+    plugin.start().await.unwrap();
+    drop(end);
+    waiting.await.unwrap();
 }
