@@ -60,6 +60,23 @@ fn limits_the_delay_that_a_server_asks_for() {
     let endless =
         r#"{"kind":"Status","reason":"TooManyRequests","code":429,"details":{"retryAfterSeconds":31536000}}"#;
     assert_eq!(error(429, endless).retry(), Retry::After(Duration::from_secs(60)));
+    // The header precedes the body.
+    let asked = |header: &str| {
+        let headers = HeaderMap::from_iter([(header::RETRY_AFTER, header.parse().unwrap())]);
+        let response = ApiResponse {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            headers,
+            body: endless.into(),
+            foreign: false,
+        };
+        ApiError::from_response(attempt(), &response).retry()
+    };
+    assert_eq!(asked("7"), Retry::After(Duration::from_secs(7)));
+    for header in
+        ["31536000", "18446744073709551615", "99999999999999999999", "-1", "Fri, 31 Dec 9999 23:59:59 GMT"]
+    {
+        assert_eq!(asked(header), Retry::After(Duration::from_secs(60)), "{header}");
+    }
 }
 
 #[test]

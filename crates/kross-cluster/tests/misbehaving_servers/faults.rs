@@ -1,15 +1,18 @@
 //! Servers that are old, slow or broken.
 
-use std::sync::Arc;
+use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::Response;
 use kross_api::{FailureReason, Operation};
 use kross_cluster::{
-    CacheOptions, Caches, Change, ClientOptions, ClusterClient, ClusterId, Lookup, Missing, Selection,
+    Apply, CacheOptions, Caches, Change, ClientOptions, ClusterClient, ClusterId, Delete, Lookup, Missing,
+    Selection,
 };
 use kross_testing::Stopwatch;
+use kross_value::Value;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -86,6 +89,33 @@ async fn a_response_that_is_too_large_is_rejected() {
     let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::ServerError);
     assert!(error.to_string().contains("larger than"), "{error}");
+}
+
+#[tokio::test]
+async fn a_compressed_response_that_is_too_large_is_rejected() {
+    let compressed = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let small = compressed(object("small", 1).to_string().as_bytes());
+    let bomb = compressed(&vec![b' '; 64 << 20]);
+    assert!(bomb.len() < 1 << 17);
+    let server = Server::plain(move |path| {
+        let bytes = if path.ends_with("small") { small.clone() } else { bomb.clone() };
+        let frames = futures::stream::iter([Ok(http_body::Frame::data(bytes.into()))]);
+        let body = http_body_util::combinators::UnsyncBoxBody::new(http_body_util::StreamBody::new(frames));
+        Response::builder().header("content-encoding", "gzip").body(body).unwrap()
+    })
+    .await;
+    let options = ClientOptions { max_response: 1 << 20, ..ClientOptions::default() };
+    let client = server.connect_with(options).await;
+    assert_eq!(client.get(&config_map(), Some("shop"), "small").await.unwrap().name().as_str(), "small");
+    let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    assert!(
+        error.to_string().contains("larger than 1 MiB") || error.to_string().contains("larger than"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -242,6 +272,44 @@ async fn a_response_about_another_object_and_a_redirect_are_errors() {
     for name in ["web", "moved"] {
         let error = client.get(&config_map(), Some("shop"), name).await.unwrap_err();
         assert_eq!(error.reason(), FailureReason::ServerError, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_to_a_write_that_is_about_another_object_is_an_error() {
+    let answer = Arc::new(Mutex::new(object("web", 1)));
+    let sent = Arc::clone(&answer);
+    let server = Server::plain(move |_| response(200, &sent.lock().unwrap().to_string())).await;
+    let (client, kind) = (server.connect().await, config_map());
+    let web: Value = serde_json::from_value(object("web", 1)).unwrap();
+    let write = async || {
+        let patch = client.merge_patch(&kind, Some("shop"), "web", None, "test", &web).await;
+        let deleted = client.delete(&kind, Some("shop"), "web", Delete::default()).await;
+        [
+            client.apply(&kind, &web, Apply::by("test")).await.err(),
+            client.create(&kind, &web, "test").await.err(),
+            client.replace(&kind, &web, None, "test").await.err(),
+            patch.err(),
+            deleted.err(),
+        ]
+    };
+    assert!(write().await.iter().all(Option::is_none), "the object that was written");
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut other = object("web", 1);
+        change(&mut other);
+        other
+    };
+    for other in [
+        object("other", 1),
+        changed(&|other| other["kind"] = json!("Secret")),
+        changed(&|other| other["apiVersion"] = json!("v2")),
+        changed(&|other| other["metadata"]["namespace"] = json!("bank")),
+    ] {
+        *answer.lock().unwrap() = other.clone();
+        for error in write().await {
+            let error = error.unwrap_or_else(|| panic!("{other} is accepted")).to_string();
+            assert!(error.contains("the response is about another object"), "{other}: {error}");
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use kross_cluster::{
     ConnectStep, ConnectionState, LeaderElection, Leadership, LeaseOptions, SecretConsumer, Selection,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
-use kross_testing::{Action, Answer, Fault, Requests, wait};
+use kross_testing::{Action, Answer, Fault, FaultProxy, Requests, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -228,13 +228,25 @@ async fn sends_an_event_when_a_new_credential_fails_like_the_previous_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn does_not_request_secrets_with_invalid_names() {
     let setup = Setup::new().await;
+    let hub = FaultProxy::start(setup.fixture.hub.plane.admin()).unwrap();
+    let config = hub.kubeconfig(setup.fixture.hub.plane.admin()).unwrap().config().await.unwrap();
+    let client = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
+    let clusters = ClusterRegistry::new(client, setup.caches.clone(), ClusterOptions::default());
     for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {
-        let hold = setup.clusters.hold(&setup.address(name));
+        let hold = clusters.hold(&setup.address(name));
         let ConnectionState::NotConnected { failure, .. } = hold.state(Some(setup.namespace())) else {
             panic!("{name}")
         };
         assert_eq!(failure.step, ConnectStep::Secret);
         assert!(failure.cause.contains("not a valid Secret name"), "{}", failure.cause);
+    }
+    // A valid name is requested, later than the others would have been.
+    let requests = Requests::any().resource("secrets");
+    let _hold = clusters.hold(&setup.address("last-kubeconfig"));
+    wait::until_true("a list and a watch", || hub.count(&requests) >= 2).await;
+    for request in hub.requests(&requests) {
+        let request = format!("{:?}", request.request);
+        assert!(request.contains("last-kubeconfig"), "{request}");
     }
 }
 
