@@ -52,7 +52,7 @@ impl HubSchemas {
             crds: CrdSchemas::new(),
             served: RwLock::default(),
             syncing: Mutex::default(),
-            openapi: OpenApi::new(documents),
+            openapi: OpenApi::local(documents),
             documents: RwLock::default(),
         }
     }

@@ -20,6 +20,11 @@ const INDEX: &str = "/openapi/v3";
 const NOT_OPENAPI: &str = "the response is not an OpenAPI document";
 /// The longest path of a document.
 const MAX_PATH: usize = 1024;
+/// How many versions of a group are fetched where the wanted one is missing. They only serve a message.
+const MAX_OTHER_VERSIONS: usize = 20;
+/// How many documents of a remote cluster are held, and how many bytes of their schemas.
+const MAX_DOCUMENTS: usize = 1000;
+const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
 /// Schemas that could not be fetched.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -35,6 +40,21 @@ pub(crate) enum SchemaError {
         /// What is wrong with the response.
         problem: String,
     },
+    /// The documents that are needed exceed a limit.
+    #[error("cannot hold the schemas: those that are needed of this cluster exceed {}", limit(*documents, *bytes))]
+    TooLarge {
+        /// The limit of documents.
+        documents: usize,
+        /// The limit of bytes.
+        bytes: usize,
+    },
+    /// The server did not send all documents in time.
+    #[error("cannot fetch the schemas: the API server did not send all of them within {} s", .0.as_secs())]
+    Late(Duration),
+}
+
+fn limit(documents: usize, bytes: usize) -> String {
+    format!("{documents} documents or {} MiB", bytes >> 20)
 }
 
 /// The index of an API server's documents, by paths such as `apis/apps/v1`.
@@ -63,12 +83,24 @@ impl Index {
         self.url(api_version).is_some()
     }
 
-    /// The group and version of every document of a named group.
-    pub(crate) fn versions_of(&self, group: &str) -> impl Iterator<Item = String> {
+    /// The group and version of the documents of a named group, a few if there are many.
+    pub(crate) fn versions_of(&self, group: &str) -> Vec<String> {
         let prefix = format!("apis/{group}/");
-        let paths = self.paths.keys().filter(move |path| path.starts_with(&prefix));
-        paths.filter_map(|path| path.strip_prefix("apis/").map(str::to_owned))
+        let versions = self.paths.keys().filter_map(|path| path.strip_prefix(&prefix));
+        let mut versions: Vec<&str> = versions.filter(|version| is_version(version)).collect();
+        versions.sort_unstable();
+        versions.truncate(MAX_OTHER_VERSIONS);
+        versions.into_iter().map(|version| format!("{group}/{version}")).collect()
     }
+}
+
+/// Whether a text can be the name of a version: a label of DNS.
+fn is_version(text: &str) -> bool {
+    let is_alphanumeric = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
+    text.len() <= 63
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.ends_with(is_alphanumeric)
+        && text.chars().all(|character| is_alphanumeric(character) || character == '-')
 }
 
 /// The schemas of one group and version.
@@ -144,13 +176,54 @@ fn digest(api_version: &str, bytes: &[u8]) -> Text {
 pub(crate) struct OpenApi {
     store: Arc<DocumentStore>,
     index: tokio::sync::Mutex<Option<(Instant, Arc<Index>)>>,
-    /// By the path, which changes with the content.
-    documents: tokio::sync::Mutex<HashMap<String, Document>>,
+    documents: tokio::sync::Mutex<FetchedDocuments>,
+}
+
+/// The documents of a server that were fetched, by their paths, which change with the content.
+#[derive(Debug)]
+struct FetchedDocuments {
+    by_path: HashMap<String, Document>,
+    max_documents: usize,
+    max_bytes: usize,
+}
+
+impl FetchedDocuments {
+    /// Stores a document. If there is no room, those that nobody uses make room.
+    ///
+    /// # Errors
+    /// The others are in use.
+    fn insert(&mut self, path: &str, document: &Document) -> Result<(), SchemaError> {
+        if !self.has_room_for(document) {
+            self.by_path.retain(|_, other| Arc::strong_count(&other.schemas) > 1);
+        }
+        if !self.has_room_for(document) {
+            return Err(SchemaError::TooLarge { documents: self.max_documents, bytes: self.max_bytes });
+        }
+        self.by_path.insert(path.to_owned(), document.clone());
+        Ok(())
+    }
+
+    fn has_room_for(&self, document: &Document) -> bool {
+        let held: usize = self.by_path.values().map(|other| other.schemas.held_bytes()).sum();
+        self.by_path.len() < self.max_documents
+            && held.saturating_add(document.schemas.held_bytes()) <= self.max_bytes
+    }
 }
 
 impl OpenApi {
-    pub(crate) fn new(store: Arc<DocumentStore>) -> Self {
-        Self { store, index: tokio::sync::Mutex::default(), documents: tokio::sync::Mutex::default() }
+    /// Of the hub, whose documents are not limited.
+    pub(crate) fn local(store: Arc<DocumentStore>) -> Self {
+        Self::with_limits(store, usize::MAX, usize::MAX)
+    }
+
+    /// Of a remote cluster.
+    pub(crate) fn remote(store: Arc<DocumentStore>) -> Self {
+        Self::with_limits(store, MAX_DOCUMENTS, MAX_DOCUMENT_BYTES)
+    }
+
+    fn with_limits(store: Arc<DocumentStore>, max_documents: usize, max_bytes: usize) -> Self {
+        let documents = FetchedDocuments { by_path: HashMap::new(), max_documents, max_bytes };
+        Self { store, index: tokio::sync::Mutex::default(), documents: tokio::sync::Mutex::new(documents) }
     }
 
     /// The index of documents, fetched unless it is known and no older than `max_age`.
@@ -176,7 +249,7 @@ impl OpenApi {
         drop(cached);
         // The server does not serve the others any more.
         let mut documents = self.documents.lock().await;
-        documents.retain(|url, _| index.paths.values().any(|entry| entry.url == *url));
+        documents.by_path.retain(|url, _| index.paths.values().any(|entry| entry.url == *url));
         Ok(index)
     }
 
@@ -193,12 +266,12 @@ impl OpenApi {
     ) -> Result<Option<Document>, SchemaError> {
         let Some(url) = index.url(api_version) else { return Ok(None) };
         let mut documents = self.documents.lock().await;
-        if let Some(document) = documents.get(url) {
+        if let Some(document) = documents.by_path.get(url) {
             return Ok(Some(document.clone()));
         }
         let fetched = self.fetch(client, api_version, url).await;
         if let Ok(document) = &fetched {
-            documents.insert(url.to_owned(), document.clone());
+            documents.insert(url, document)?;
         }
         drop(documents);
         if fetched.is_err() {
@@ -271,6 +344,54 @@ mod tests {
             assert!(!is_document(other), "{other:?}");
         }
         assert!(!is_document(&format!("/openapi/v3/{}", "a".repeat(MAX_PATH))));
+    }
+
+    #[test]
+    fn a_few_valid_versions_of_a_group_are_fetched_however_many_an_index_lists() {
+        let mut paths: HashMap<String, Entry> = HashMap::new();
+        let listed = (0..100_000).map(|number| format!("apis/apps/v{number}"));
+        let invalid =
+            ["apis/apps/", "apis/apps/V1", "apis/apps/v1/x", "apis/apps/\u{202e}", "apis/apps.x/v1"];
+        for path in listed.chain(invalid.map(str::to_owned)) {
+            let url = format!("/openapi/v3/{path}");
+            paths.insert(path, Entry { url });
+        }
+        let index = Index { paths };
+        let versions = index.versions_of("apps");
+        assert_eq!(versions.len(), MAX_OTHER_VERSIONS);
+        assert!(versions.iter().all(|version| index.lists(version) && version.starts_with("apps/v")));
+
+        let few = ["apis/apps/v1", "apis/apps/v1beta1", "apis/apps/V2", "apis/batch/v1"];
+        let entry = |path: &str| (path.to_owned(), Entry { url: format!("/openapi/v3/{path}") });
+        let index = Index { paths: few.map(entry).into() };
+        assert_eq!(index.versions_of("apps"), ["apps/v1", "apps/v1beta1"]);
+    }
+
+    #[test]
+    fn a_cluster_holds_a_limited_number_of_documents_and_bytes_in_use() {
+        let store = DocumentStore::default();
+        let document = |number: usize| {
+            let schemas = format!(
+                r#"{{"components": {{"schemas": {{"example.Kind{number}": {{"type": "object",
+                "x-kubernetes-group-version-kind": [{{"group": "", "version": "v1", "kind": "Kind{number}"}}]}}}}}}}}"#
+            );
+            store.parse("v1", schemas.as_bytes()).unwrap()
+        };
+        let size = document(1).schemas.held_bytes();
+        assert!(size > 0);
+        for (max_documents, max_bytes) in [(3, usize::MAX), (usize::MAX, 3 * size)] {
+            let mut fetched = FetchedDocuments { by_path: HashMap::new(), max_documents, max_bytes };
+            let mut used: Vec<_> = (1..=3).map(document).collect();
+            for (number, document) in used.iter().enumerate() {
+                fetched.insert(&format!("/{number}"), document).unwrap();
+            }
+            let error = fetched.insert("/more", &document(4)).unwrap_err();
+            assert!(error.to_string().starts_with("cannot hold the schemas"), "{error}");
+            assert!(!fetched.by_path.contains_key("/more"));
+            used.pop();
+            fetched.insert("/more", &document(4)).unwrap();
+            assert_eq!(fetched.by_path.len(), 3, "the one that nobody uses was dropped");
+        }
     }
 
     #[test]

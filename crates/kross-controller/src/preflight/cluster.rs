@@ -28,7 +28,7 @@ pub(super) struct ClusterPreflight {
 
 impl ClusterPreflight {
     pub(super) fn new(documents: Arc<DocumentStore>) -> Self {
-        Self { openapi: OpenApi::new(documents), reviews: Mutex::default() }
+        Self { openapi: OpenApi::remote(documents), reviews: Mutex::default() }
     }
 
     /// The response to a review, if it is known and fresh. Denials expire after `max_age`, so that a grant is noticed soon.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_cluster::{ApiError, ClusterClient};
+use tokio::time::timeout;
 
 use super::Findings;
 use super::cluster::ClusterPreflight;
@@ -12,6 +13,9 @@ use super::cluster_schemas::ClusterSchemas;
 use super::needs::Needs;
 use super::permissions;
 use crate::openapi::{Index, SchemaError};
+
+/// How long the documents of a cluster may take. Those that arrived are kept for the next run.
+const SCHEMAS_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A preflight that could not be completed.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +38,14 @@ pub(super) struct PreflightTask {
     schemas: Option<Arc<ClusterSchemas>>,
 }
 
+/// The schemas, if they arrive in time: a server could let each of them arrive just before its own timeout.
+async fn within<T>(
+    limit: Duration,
+    schemas: impl Future<Output = Result<T, SchemaError>>,
+) -> Result<T, SchemaError> {
+    timeout(limit, schemas).await.unwrap_or(Err(SchemaError::Late(limit)))
+}
+
 impl PreflightTask {
     pub(super) fn new(cluster: Arc<ClusterPreflight>, needs: Arc<Needs>, max_age: Duration) -> Self {
         Self { cluster, needs, max_age, schemas: None }
@@ -41,7 +53,7 @@ impl PreflightTask {
 
     /// Runs the preflight once.
     pub(super) async fn run(&mut self, client: &ClusterClient) -> Result<Findings, PreflightError> {
-        let schemas = self.schemas(client).await?;
+        let schemas = within(SCHEMAS_TIMEOUT, self.schemas(client)).await?;
         let (needs, max_age) = (&self.needs, self.max_age);
         let denied = permissions::denied(client, &self.cluster, needs, &*schemas, max_age).await?;
         let user = if denied.is_empty() { None } else { client.user().await };
@@ -64,7 +76,7 @@ impl PreflightTask {
         Ok(schemas)
     }
 
-    /// The groups and versions to fetch: those that are needed and, where one is missing, all others of its group, so that
+    /// The groups and versions to fetch: those that are needed and, where one is missing, others of its group, so that
     /// the message can name what the cluster serves instead.
     fn wanted_versions(&self, index: &Index) -> BTreeSet<String> {
         let mut wanted = BTreeSet::new();
@@ -76,5 +88,24 @@ impl PreflightTask {
             wanted.insert(version);
         }
         wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn documents_that_arrive_one_by_one_for_ever_are_given_up() {
+        let schemas = async {
+            // Each of them in time.
+            for _ in 0..1000 {
+                tokio::time::sleep(Duration::from_secs(25)).await;
+            }
+            Ok(())
+        };
+        let error = within(SCHEMAS_TIMEOUT, schemas).await.unwrap_err().to_string();
+        assert_eq!(error, "cannot fetch the schemas: the API server did not send all of them within 120 s");
+        assert!(within(SCHEMAS_TIMEOUT, async { Ok(1) }).await.is_ok());
     }
 }
