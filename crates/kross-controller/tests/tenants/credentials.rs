@@ -107,6 +107,7 @@ async fn a_kubeconfig_does_not_use_what_the_controller_has() {
     let hub = world.fixture.hub.plane.admin();
     let mut anonymous: Json = serde_saphyr::from_str(&hub.to_string()).unwrap();
     anonymous["users"][0]["user"] = json!({});
+    let proof = std::env::temp_dir().join(format!("kross-tenants-{}", std::process::id()));
     let attempts = [
         (
             "files",
@@ -116,7 +117,7 @@ async fn a_kubeconfig_does_not_use_what_the_controller_has() {
         (
             "command",
             with_user(json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1",
-            "command": "/bin/sh", "args": ["-c", "id"], "interactiveMode": "Never"}})),
+            "command": "/bin/sh", "args": ["-c", format!("touch {}", proof.display())], "interactiveMode": "Never"}})),
             "exec",
         ),
         ("hub", anonymous.to_string(), "credential"),
@@ -133,4 +134,5 @@ async fn a_kubeconfig_does_not_use_what_the_controller_has() {
         world.mallory.delete("Shop", name).await;
         kross_testing::wait::until_deleted(&world.mallory.api("Shop"), name).await;
     }
+    assert!(!proof.exists(), "the command was run");
 }

@@ -47,6 +47,8 @@ async fn a_server_that_claims_the_uid_of_production_deletes_nothing_there() {
     assert_eq!(world.production.count(&Requests::any().namespace("mallory")), 0);
     world.hostile.clear();
     kross_testing::wait::until_deleted(&world.mallory.api("Shop"), "claimed").await;
+    assert_eq!(world.production.count(&Requests::any().verb(Verb::Delete)), 0);
+    assert_eq!(world.production.count(&Requests::any().namespace("mallory")), 0);
     shop.assert_unharmed().await;
     shop.delete().await;
 }
