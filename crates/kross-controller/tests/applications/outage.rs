@@ -7,7 +7,7 @@ use kross_testing::{Action, Fault, Requests, Verb, wait};
 use kube::api::ListParams;
 use serde_json::{Value as Json, json};
 
-use crate::setup::condition;
+use crate::setup::{condition, until};
 use crate::world::{Region, World, has_state, message, template};
 
 const APPLICATIONS: usize = 10;
@@ -77,7 +77,8 @@ async fn an_outage_while_applications_are_scheduled_concerns_those_of_its_target
     assert!(settled.iter().filter(|it| target(it) == "a").count() >= 3);
     let of_b = settled.iter().find(|it| target(it) == "b").unwrap().clone();
 
-    // New ones get `b`, and the one that only `a` can serve waits for it.
+    // As soon as `a` is known to be lost, new ones get `b`, and the one that only `a` can serve waits for it.
+    until(world.targets.clone(), "a".to_owned(), |it| condition(it, "Ready")["status"] == "False").await;
     let late: Vec<String> = (0..3).map(|at| format!("late-{at}")).collect();
     create_all(&world, &late).await;
     for name in &late {
