@@ -101,6 +101,7 @@ mod tests {
         assert!(timeout(Duration::from_millis(10), &mut more).await.is_err());
         ends.clear();
         assert_eq!(more.await, Ok(2));
+        until_true("the calls to end", || calls.all.available_permits() == 5).await;
         assert_eq!(calls.call("last".into(), || 3).await, Ok(3));
         assert_eq!(calls.shares.lock().len(), 1, "namespaces without calls are forgotten");
     }
