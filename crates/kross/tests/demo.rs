@@ -70,8 +70,9 @@ fn the_commands_that_the_demo_suggests_work() {
         assert!(started.elapsed() < WAIT_LIMIT, "the changed value is not applied in the remote cluster");
     }
 
-    let freeze = suggested("kill -STOP");
-    run(&freeze);
+    // The first trees may say that no cluster is connected yet.
+    trees.by_ref().find(|line| line.contains("us-kubeconfig") && line.contains("1/1 ready")).unwrap();
+    run(&suggested("kill -STOP"));
     trees.by_ref().find(|line| line.contains("us-kubeconfig") && line.contains("not connected")).unwrap();
     let (code, why) = answer(&suggested("kross why"));
     assert!(code == 1 && why.contains("cluster default/us-kubeconfig  not connected"), "{why}");
