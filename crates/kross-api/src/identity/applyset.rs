@@ -125,6 +125,16 @@ pub enum InventoryError {
         /// Maximum size.
         limit: usize,
     },
+    /// The inventory of remote clusters is too large once it is expanded.
+    #[error(
+        "the annotation `{CLUSTER_INVENTORY}` has more than {limit} {what}; use fewer clusters per instance, or restore the annotation if somebody changed it"
+    )]
+    Exceeded {
+        /// What it has too much of.
+        what: &'static str,
+        /// Maximum.
+        limit: usize,
+    },
 }
 
 impl Inventory {
@@ -197,6 +207,16 @@ impl Inventory {
             (APPLYSET_NAMESPACES.to_owned(), self.namespaces_text()),
             (INVENTORY_HASH.to_owned(), self.hash(id)),
         ])
+    }
+
+    /// The number of kinds and namespaces.
+    pub(super) fn len(&self) -> usize {
+        self.group_kinds.len() + self.namespaces.len()
+    }
+
+    /// Whether it has all entries of another inventory.
+    pub(super) fn contains(&self, other: &Self) -> bool {
+        other.group_kinds.is_subset(&self.group_kinds) && other.namespaces.is_subset(&self.namespaces)
     }
 
     /// Adds the entries of another inventory.

@@ -2,6 +2,8 @@
 //! reference that resolved to it. It is stored in one annotation and parsed strictly, so that deletion depends neither
 //! on the graph nor on the controller's memory.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::applyset::{Inventory, InventoryError, digest};
@@ -35,7 +37,7 @@ pub struct RecordedCluster {
     /// Name of the cluster in messages.
     pub name: String,
     /// The instance's objects in the cluster. Empty if objects are only read there.
-    pub contents: Inventory,
+    pub contents: Arc<Inventory>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -129,7 +131,7 @@ impl ClusterInventory {
         let unwritable = |error: serde_json::Error| InventoryError::Clusters(error.to_string());
         let mut text = serde_json::to_string(&Wire::new(id, self)).map_err(unwritable)?;
         if text.len() > COMPACT_LENGTH {
-            let compact = Compact::new(id, &self.clusters, self.incomplete);
+            let compact = Compact::new(id, &self.clusters, self.incomplete)?;
             text = serde_json::to_string(&compact).map_err(unwritable)?;
         }
         if text.len() > MAX_LENGTH {
@@ -179,7 +181,10 @@ impl ClusterInventory {
         match self.position(&cluster.reference, &cluster.uid) {
             Ok(at) => {
                 let Some(known) = self.clusters.get_mut(at) else { return };
-                known.contents.extend(&cluster.contents);
+                // Many clusters may have the same contents.
+                if !known.contents.contains(&cluster.contents) {
+                    Arc::make_mut(&mut known.contents).extend(&cluster.contents);
+                }
                 known.name = cluster.name;
                 known.unverified = cluster.unverified;
             }
@@ -265,7 +270,7 @@ impl RecordedCluster {
         if reference.is_empty() || uid.is_empty() {
             return Err(InventoryError::Clusters("a cluster has no reference or UID".to_owned()));
         }
-        let contents = read_contents(&kinds, &namespaces)?;
+        let contents = read_contents(&kinds, &namespaces)?.into();
         Ok(Self { reference, uid, unverified, name, contents })
     }
 }
@@ -288,7 +293,8 @@ mod tests {
             contents: Inventory {
                 group_kinds: kinds.iter().map(|kind| GroupKind::parse(kind).unwrap()).collect(),
                 namespaces: ["a".to_owned()].into(),
-            },
+            }
+            .into(),
         }
     }
 
@@ -346,6 +352,11 @@ mod tests {
         for at in 0..20_000 {
             grown.add(cluster(&format!("cluster-{at}"), "uid", &["ConfigMap"]));
         }
+        assert_eq!(grown.text(ID), Err(InventoryError::Exceeded { what: "clusters", limit: 10_000 }));
+        let mut grown = inventory();
+        for at in 0..2_000 {
+            grown.add(cluster(&digest(&at.to_string()).repeat(3), "uid", &[]));
+        }
         assert!(matches!(grown.text(ID), Err(InventoryError::TooLarge { .. })));
         let long = " ".repeat(MAX_LENGTH + 1);
         assert!(matches!(ClusterInventory::parse(ID, &long), Err(InventoryError::TooLarge { .. })));
@@ -361,7 +372,7 @@ mod tests {
                 cluster(&format!("edge-{at:05}-kubeconfig"), &uid, &["ConfigMap", "Deployment.apps"]);
             if at % 100 == 0 {
                 entry.name = format!("edge {at} ({})", entry.name);
-                entry.contents.namespaces.insert("b".to_owned());
+                Arc::make_mut(&mut entry.contents).namespaces.insert("b".to_owned());
             }
             inventory.add(entry);
         }
@@ -401,8 +412,9 @@ mod tests {
             ["ConfigMap", "Deployment.apps", "HorizontalPodAutoscaler.autoscaling", "Service", "Secret"];
         inventory.retain(|cluster| {
             let own = cluster.reference.replace(['/', 'ü', 'ï'], "-");
-            cluster.contents.namespaces = BTreeSet::from([own]);
-            cluster.contents.group_kinds = kinds.iter().map(|kind| GroupKind::parse(kind).unwrap()).collect();
+            let contents = Arc::make_mut(&mut cluster.contents);
+            contents.namespaces = BTreeSet::from([own]);
+            contents.group_kinds = kinds.iter().map(|kind| GroupKind::parse(kind).unwrap()).collect();
             true
         });
         let text = inventory.text(ID).unwrap().unwrap();
@@ -432,6 +444,108 @@ mod tests {
         let read = ClusterInventory::parse(ID, &text).unwrap();
         let namespaces = |at: usize| read.clusters().get(at).unwrap().contents.namespaces.clone();
         assert_eq!((namespaces(0), namespaces(1)), (["a".to_owned()].into(), ["b".to_owned()].into()));
+    }
+
+    /// An annotation in the compact form as whoever may edit the instance can write it.
+    fn forged(contents: &str, clusters: &str) -> String {
+        let hash = digest(&[ID, &format!("[{contents},{clusters},false]")].join("\0"));
+        format!(r#"{{"version":2,"contents":{contents},"clusters":{clusters},"hash":"sha256:{hash}"}}"#)
+    }
+
+    fn refused(text: &str) -> String {
+        assert!(text.len() <= MAX_LENGTH, "{} bytes", text.len());
+        assert_eq!(ClusterInventory::references(text), None);
+        ClusterInventory::parse(ID, text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn references_that_double_are_refused() {
+        let doubled = (0..64).map(|at| format!(r#"[{0},{0},"","=u",0]"#, 1_u64 << at));
+        let clusters: Vec<String> =
+            std::iter::once(r#"[0,0,"a","=u",0]"#.to_owned()).chain(doubled).collect();
+        let message = refused(&forged(r#"[["",""]]"#, &format!("[{}]", clusters.join(","))));
+        assert!(message.ends_with("a cluster cannot be read"), "{message}");
+        for (start, end) in [(1, 1), (0, 2), (2, 0), (usize::MAX, 1), (1, usize::MAX)] {
+            let clusters = format!(r#"[[0,0,"a","=u",0],[{start},{end},"x","=u",0]]"#);
+            refused(&forged(r#"[["",""]]"#, &clusters));
+        }
+        let clusters = r#"[[0,0,"ab","=u",0],[1,1,"","=v",0]]"#;
+        assert!(ClusterInventory::parse(ID, &forged(r#"[["",""]]"#, clusters)).is_ok(), "no overlap");
+    }
+
+    #[test]
+    fn contents_that_double_are_refused() {
+        let doubled = (0..64).map(|at| format!(r#"[0,{0},{0},""]"#, 1_u64 << at));
+        let contents: Vec<String> = std::iter::once(r#"["","a"]"#.to_owned()).chain(doubled).collect();
+        let message = refused(&forged(&format!("[{}]", contents.join(",")), "[]"));
+        assert!(message.ends_with("a cluster cannot be read"), "{message}");
+    }
+
+    #[test]
+    fn an_annotation_that_expands_beyond_a_limit_is_refused() {
+        let repeated = |first: String, next: &str, count: usize| {
+            let entries: Vec<String> =
+                std::iter::once(first).chain(std::iter::repeat_n(next.to_owned(), count)).collect();
+            format!("[{}]", entries.join(","))
+        };
+        let plain = r#"[["",""]]"#;
+        let long = "a".repeat(5 << 10);
+        let kinds: Vec<String> = (0..1_000).map(|at| format!("K{at}{}", "k".repeat(80))).collect();
+        let many = format!(r#"[["{}",""]]"#, kinds.join(","));
+        let short: Vec<String> = (0..100).map(|at| format!("K{at}")).collect();
+        let few = format!(r#"[["{}",""]]"#, short.join(","));
+        for (contents, clusters, expected) in [
+            (
+                plain,
+                repeated(format!(r#"[0,0,"{long}","=u",0]"#), r#"[0,0,"a","=u",0]"#, 1),
+                "4096 bytes in a reference",
+            ),
+            (
+                plain,
+                repeated(format!(r#"[0,0,"{}","=u",0]"#, "a".repeat(4_000)), r#"[4000,0,"","=u",0]"#, 2_000),
+                "4194304 bytes once",
+            ),
+            (
+                many.as_str(),
+                repeated(r#"[0,0,"a","=u",0]"#.to_owned(), r#"[0,0,"b","=u",0]"#, 200),
+                "4194304 bytes once",
+            ),
+            (
+                few.as_str(),
+                repeated(r#"[0,0,"a","=u",0]"#.to_owned(), r#"[0,0,"b","=u",0]"#, 2_000),
+                "100000 kinds and namespaces",
+            ),
+        ] {
+            let message = refused(&forged(contents, &clusters));
+            assert!(message.contains(expected), "{message}");
+        }
+        let contents = repeated(format!(r#"["{}",""]"#, kinds.join(",")), r#"[0,0,0,""]"#, 5_000);
+        let message = refused(&forged(&contents, "[]"));
+        assert!(message.contains("4194304 bytes once"), "{message}");
+        let clusters = repeated(r#"[0,0,"","",0]"#.to_owned(), r#"[0,0,"","",0]"#, 10_000);
+        let message = refused(&forged(plain, &clusters));
+        assert!(message.contains("10000 clusters"), "{message}");
+    }
+
+    #[test]
+    fn an_inventory_that_could_not_be_read_again_is_not_written() {
+        let kinds: Vec<String> = (0..60).map(|at| format!("Kind{at}.example.com")).collect();
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        let mut inventory = ClusterInventory::default();
+        for at in 0..2_000 {
+            inventory.add(cluster(&format!("eu-{at}"), "uid", &kinds));
+        }
+        let error = inventory.text(ID).unwrap_err();
+        assert_eq!(
+            error,
+            InventoryError::Exceeded { what: "kinds and namespaces in all clusters", limit: 100_000 }
+        );
+        inventory.retain(|cluster| !cluster.reference.contains("eu-1"));
+        let text = inventory.text(ID).unwrap().unwrap();
+        let read = ClusterInventory::parse(ID, &text).unwrap();
+        assert_eq!(read, inventory);
+        let [first, second, ..] = read.clusters() else { panic!("no clusters") };
+        assert!(Arc::ptr_eq(&first.contents, &second.contents), "contents are shared");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! UIDs packed. Thousands of clusters fit into the annotation, at about 40 bytes each.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,15 @@ pub(super) const VERSION: u64 = 2;
 const PLAIN: char = '=';
 /// A URL in place of a UID.
 const URL: char = '~';
+
+/// Maximum number of clusters.
+const MAX_CLUSTERS: usize = 10_000;
+/// Maximum length of a reference. Only that of a target by its labels can have more than 600 bytes.
+const MAX_REFERENCE_LENGTH: usize = 4 << 10;
+/// Maximum length of references, names, kinds and namespaces of all clusters.
+const MAX_EXPANDED_LENGTH: usize = 4 << 20;
+/// Maximum number of kinds and namespaces of all clusters.
+const MAX_ENTRIES: usize = 100_000;
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -47,13 +57,24 @@ enum Cluster {
 }
 
 impl Compact {
-    pub(super) fn new(id: &str, clusters: &[RecordedCluster], incomplete: bool) -> Self {
+    /// # Errors
+    /// The clusters exceed a limit: the annotation could not be read again.
+    pub(super) fn new(
+        id: &str,
+        clusters: &[RecordedCluster],
+        incomplete: bool,
+    ) -> Result<Self, InventoryError> {
+        check_count(clusters.len())?;
         let mut contents = WrittenContents::default();
+        let mut expanded = Expanded::default();
         let mut before = "";
         let mut written = Vec::with_capacity(clusters.len());
         for cluster in clusters {
             let RecordedCluster { reference, uid, unverified, name, contents: owned } = cluster;
-            let at = contents.add(owned.kinds_text(), owned.namespaces_text());
+            let (kinds, namespaces) = (owned.kinds_text(), owned.namespaces_text());
+            expanded.add_reference(reference)?;
+            expanded.add_contents(kinds.len() + namespaces.len(), owned.len())?;
+            let at = contents.add(kinds, namespaces);
             let uid = match pack_uid(uid).filter(|_| !unverified) {
                 Some(packed) => packed,
                 None => format!("{}{uid}", if *unverified { URL } else { PLAIN }),
@@ -71,7 +92,7 @@ impl Compact {
         let mut compact =
             Self { version: VERSION, contents, clusters: written, incomplete, hash: String::new() };
         compact.hash = compact.digest(id);
-        compact
+        Ok(compact)
     }
 
     /// The clusters, and whether there may be others, if they match the hash.
@@ -85,7 +106,9 @@ impl Compact {
 
     /// The clusters, whether or not they match the hash.
     pub(super) fn read(&self) -> Result<Vec<RecordedCluster>, InventoryError> {
+        check_count(self.clusters.len())?;
         let contents = self.contents()?;
+        let mut expanded = Expanded::default();
         let mut clusters: Vec<RecordedCluster> = Vec::with_capacity(self.clusters.len());
         for cluster in &self.clusters {
             let (start, end, middle, uid, at, name) = match cluster {
@@ -96,6 +119,7 @@ impl Compact {
             };
             let before = clusters.last().map_or("", |before| before.reference.as_str());
             let reference = joined(before, start, end, middle).ok_or_else(malformed)?;
+            expanded.add_reference(&reference)?;
             let (uid, unverified) = match uid.strip_prefix(PLAIN) {
                 Some(plain) => (plain.to_owned(), false),
                 None => match uid.strip_prefix(URL) {
@@ -107,25 +131,36 @@ impl Compact {
                 return Err(malformed());
             }
             let name = name.cloned().unwrap_or_else(|| name_of(&reference));
-            let contents = contents.get(at).cloned().ok_or_else(malformed)?;
+            let (contents, length) = contents.get(at).ok_or_else(malformed)?;
+            expanded.add_contents(*length, contents.len())?;
+            let contents = Arc::clone(contents);
             clusters.push(RecordedCluster { reference, uid, unverified, name, contents });
         }
         Ok(clusters)
     }
 
-    fn contents(&self) -> Result<Vec<Inventory>, InventoryError> {
+    /// The contents, each with the length of its texts.
+    fn contents(&self) -> Result<Vec<(Arc<Inventory>, usize)>, InventoryError> {
+        let mut expanded = Expanded::default();
         let mut texts: Vec<(&str, String)> = Vec::with_capacity(self.contents.len());
         for contents in &self.contents {
-            texts.push(match contents {
+            let (kinds, namespaces) = match contents {
                 Contents::Plain(kinds, namespaces) => (kinds.as_str(), namespaces.clone()),
                 Contents::Shared(at, start, end, middle) => {
                     let (kinds, _) = texts.get(*at).ok_or_else(malformed)?;
                     let before = texts.last().map_or("", |(_, before)| before.as_str());
                     (*kinds, joined(before, *start, *end, middle).ok_or_else(malformed)?)
                 }
-            });
+            };
+            let entries = count(kinds) + count(&namespaces);
+            expanded.add_contents(kinds.len() + namespaces.len(), entries)?;
+            texts.push((kinds, namespaces));
         }
-        texts.iter().map(|(kinds, namespaces)| read_contents(kinds, namespaces)).collect()
+        let read = |(kinds, namespaces): &(&str, String)| {
+            let contents = read_contents(kinds, namespaces)?;
+            Ok((Arc::new(contents), kinds.len() + namespaces.len()))
+        };
+        texts.iter().map(read).collect()
     }
 
     fn digest(&self, id: &str) -> String {
@@ -173,14 +208,59 @@ impl WrittenContents {
     }
 }
 
+/// What an annotation expands to. Whoever may edit an instance may write one, and the format repeats texts.
+#[derive(Default)]
+struct Expanded {
+    /// The length of all texts.
+    length: usize,
+    /// The number of kinds and namespaces.
+    entries: usize,
+}
+
+impl Expanded {
+    fn add_reference(&mut self, reference: &str) -> Result<(), InventoryError> {
+        if reference.len() > MAX_REFERENCE_LENGTH {
+            return Err(exceeded("bytes in a reference", MAX_REFERENCE_LENGTH));
+        }
+        // The name may follow from the reference.
+        self.add_contents(reference.len() * 2, 0)
+    }
+
+    fn add_contents(&mut self, length: usize, entries: usize) -> Result<(), InventoryError> {
+        self.length = self.length.saturating_add(length);
+        self.entries = self.entries.saturating_add(entries);
+        if self.length > MAX_EXPANDED_LENGTH {
+            return Err(exceeded("bytes once it is expanded", MAX_EXPANDED_LENGTH));
+        }
+        if self.entries > MAX_ENTRIES {
+            return Err(exceeded("kinds and namespaces in all clusters", MAX_ENTRIES));
+        }
+        Ok(())
+    }
+}
+
+fn check_count(clusters: usize) -> Result<(), InventoryError> {
+    if clusters > MAX_CLUSTERS { Err(exceeded("clusters", MAX_CLUSTERS)) } else { Ok(()) }
+}
+
+fn exceeded(what: &'static str, limit: usize) -> InventoryError {
+    InventoryError::Exceeded { what, limit }
+}
+
+/// The number of entries in a list of kinds or namespaces.
+fn count(list: &str) -> usize {
+    entries(Some(list)).count()
+}
+
 fn malformed() -> InventoryError {
     InventoryError::Clusters("a cluster cannot be read".to_owned())
 }
 
-/// A text from what it shares with the one before, see [`shared`].
+/// A text from what it shares with the one before, see [`shared`]. The two shared parts do not overlap: otherwise each text could
+/// be twice as long as the one before.
 fn joined(before: &str, start: usize, end: usize, middle: &str) -> Option<String> {
-    let head = before.get(..start)?;
-    let tail = before.get(before.len().checked_sub(end)?..)?;
+    let tail_start = before.len().checked_sub(end).filter(|tail_start| start <= *tail_start)?;
+    let (head, tail) = (before.get(..start)?, before.get(tail_start..)?);
     Some(format!("{head}{middle}{tail}"))
 }
 

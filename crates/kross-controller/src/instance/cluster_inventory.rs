@@ -2,6 +2,7 @@
 //! it when a cluster is no longer used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use kross_api::{ClusterId, ClusterInventory, GroupKind, Inventory, RecordedCluster, annotations};
 use kross_cluster::{ObjectKey, StoredObject};
@@ -132,7 +133,7 @@ pub(super) fn required_entries(plan: &Plan) -> Vec<RecordedCluster> {
             uid: state.uid.as_ref()?.to_string(),
             unverified: state.unverified,
             name: used.reference.display.clone(),
-            contents: planned.contents(used),
+            contents: planned.contents(used).into(),
         })
     };
     in_use.filter_map(record).collect()
@@ -159,7 +160,7 @@ pub(super) fn record_choices(plan: &Plan, recorded: &mut ClusterInventory) {
             uid: uid.to_string(),
             unverified: used.state.as_ref().is_some_and(|state| state.unverified),
             name: name.to_owned(),
-            contents: Inventory::default(),
+            contents: Arc::default(),
         });
     }
 }

@@ -119,7 +119,7 @@ impl Pass<'_> {
         }
         self.inventory.remote.retain(|cluster| {
             let Some(kept) = changed.remove(&identity(cluster)) else { return true };
-            cluster.contents = kept;
+            cluster.contents = kept.into();
             used.contains(cluster.reference.as_str())
         });
         for (cluster, kinds, failure) in &unproven {

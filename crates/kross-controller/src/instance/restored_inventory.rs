@@ -49,6 +49,7 @@ pub(super) fn restore(instance: &StoredObject, graph: Option<&Graph>) -> Cluster
         };
         let (name, unverified) = (cluster.name.clone(), cluster.unverified == Some(true));
         // One that is given up as well: it is reported when it is removed.
+        let contents = contents.into();
         restored.add(RecordedCluster { reference, uid, unverified, name, contents });
     }
     restored

@@ -90,7 +90,7 @@ impl Tenants {
         let text = instance["metadata"]["annotations"][INVENTORY].as_str().unwrap();
         let mut inventory = ClusterInventory::parse(&id, text).unwrap();
         let group_kinds = [GroupKind::parse("ConfigMap").unwrap()].into();
-        let contents = Inventory { group_kinds, namespaces: [namespace.clone()].into() };
+        let contents = Inventory { group_kinds, namespaces: [namespace.clone()].into() }.into();
         let name = reference.to_owned();
         inventory.add(RecordedCluster {
             reference: reference.to_owned(),
