@@ -72,9 +72,9 @@ pub use identity::{
 pub use lifecycle::{AdoptPolicy, DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
 pub use list::List;
 pub use placement::{
-    Authority, ClusterReference, Credentials, Place, Placement, PlacementOptions, Poll, Published,
-    ResolveError, ResolvedCluster, ResolvedCredentials, SecretAddress, SecretNamespace, SecretTemplate,
-    SelectorTemplate, Spelling, TargetChoice, Template, lower_placement, parse_duration,
+    Authority, ClusterReference, Credentials, InstanceIdentity, Place, Placement, PlacementOptions, Poll,
+    Published, ResolveError, ResolvedCluster, ResolvedCredentials, SecretAddress, SecretNamespace,
+    SecretTemplate, SelectorTemplate, Spelling, TargetChoice, Template, lower_placement, parse_duration,
 };
 pub use plural::{crd_name, plural};
 pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};

@@ -7,7 +7,7 @@ mod lower;
 mod reference;
 mod resolve;
 
-pub use authority::Authority;
+pub use authority::{Authority, InstanceIdentity};
 pub use duration::parse_duration;
 pub use lower::{PlacementOptions, lower_placement};
 pub use reference::{

@@ -4,8 +4,8 @@
 use std::cell::OnceCell;
 
 use kross_api::{
-    Authority, ClusterReference, GraphRevisionSpec, Place, PlacementOptions, ResolvedCredentials,
-    ResourceGraphDefinitionSpec, lower_placement,
+    Authority, ClusterReference, GraphRevisionSpec, InstanceIdentity, Place, PlacementOptions,
+    ResolvedCredentials, ResourceGraphDefinitionSpec, lower_placement,
 };
 use kross_cluster::{ObjectKey, SecretName, StoredObject};
 use kross_diagnostics::Diagnostics;
@@ -28,14 +28,19 @@ impl<'a> RecordedAuthority<'a> {
         Self { context, served, kept: OnceCell::new() }
     }
 
-    /// The authority of a recorded reference to these credentials, for an instance in a namespace, or in none.
-    pub(crate) fn of(&self, credentials: &ResolvedCredentials, namespace: Option<&str>) -> Authority {
-        self.first_granted(|references| Authority::of_recorded(references, credentials, namespace))
+    /// The authority of a recorded reference to these credentials for an instance.
+    pub(crate) fn of(&self, credentials: &ResolvedCredentials, instance: &StoredObject) -> Authority {
+        let namespace = instance.namespace().map(|namespace| &**namespace);
+        let (name, uid) = (Some(&**instance.name()), Some(&**instance.uid()));
+        let instance = InstanceIdentity { namespace, name, uid };
+        self.first_granted(|references| Authority::of_recorded(references, credentials, instance))
     }
 
+    /// The same for a Secret and any instance in a namespace, or in none.
     fn of_secret(&self, secret: &SecretName, namespace: Option<&str>) -> Authority {
         let name = (&*secret.namespace, &*secret.name);
-        self.first_granted(|references| Authority::of_recorded_secret(references, name, namespace))
+        let any = InstanceIdentity { namespace, ..InstanceIdentity::default() };
+        self.first_granted(|references| Authority::of_recorded_secret(references, name, any))
     }
 
     /// The graphs are asked first: revisions have to be parsed.

@@ -19,6 +19,17 @@ pub enum Authority {
     ByOwner,
 }
 
+/// What an instance cannot choose once it exists. Expressions of references that read only this have one value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InstanceIdentity<'a> {
+    /// Its namespace, if it is in one.
+    pub namespace: Option<&'a str>,
+    /// Its name; none if it stands for all instances in the namespace.
+    pub name: Option<&'a str>,
+    /// Its UID; none if it is not known.
+    pub uid: Option<&'a str>,
+}
+
 impl Authority {
     /// The authority of a reference that an inventory has, where these are the references of the definition and of its kept
     /// revisions. An inventory grants nothing by itself.
@@ -26,14 +37,14 @@ impl Authority {
     pub fn of_recorded<'r>(
         references: impl IntoIterator<Item = &'r ClusterReference>,
         credentials: &ResolvedCredentials,
-        instance_namespace: Option<&str>,
+        instance: InstanceIdentity<'_>,
     ) -> Self {
         let namespace = credentials.namespace();
         let grants = |reference: &ClusterReference| {
-            reference.leads_to(credentials, instance_namespace)
-                && reference.authority_in(namespace, instance_namespace) == Self::Granted
+            reference.leads_to(credentials, instance)
+                && reference.authority_in(namespace, instance.namespace) == Self::Granted
         };
-        let is_own = Some(namespace) == instance_namespace;
+        let is_own = Some(namespace) == instance.namespace;
         if is_own || references.into_iter().any(grants) { Self::Granted } else { Self::ByOwner }
     }
 
@@ -42,13 +53,13 @@ impl Authority {
     pub fn of_recorded_secret<'r>(
         references: impl IntoIterator<Item = &'r ClusterReference>,
         (namespace, name): (&str, &str),
-        instance_namespace: Option<&str>,
+        instance: InstanceIdentity<'_>,
     ) -> Self {
         let grants = |reference: &ClusterReference| {
-            reference.leads_to_secret((namespace, name), instance_namespace)
-                && reference.authority_in(namespace, instance_namespace) == Self::Granted
+            reference.leads_to_secret((namespace, name), instance)
+                && reference.authority_in(namespace, instance.namespace) == Self::Granted
         };
-        let is_own = Some(namespace) == instance_namespace;
+        let is_own = Some(namespace) == instance.namespace;
         if is_own || references.into_iter().any(grants) { Self::Granted } else { Self::ByOwner }
     }
 }
@@ -108,16 +119,17 @@ impl ClusterReference {
         }
     }
 
-    /// Whether the reference could resolve to these credentials for an instance in a namespace, or in none.
+    /// Whether the reference could resolve to these credentials for an instance.
     #[must_use]
-    pub fn leads_to(&self, credentials: &ResolvedCredentials, instance_namespace: Option<&str>) -> bool {
-        let default_namespace = instance_namespace.unwrap_or(SYSTEM_NAMESPACE);
+    pub fn leads_to(&self, credentials: &ResolvedCredentials, instance: InstanceIdentity<'_>) -> bool {
+        let default_namespace = instance.namespace.unwrap_or(SYSTEM_NAMESPACE);
+        let could_be = |template: &Template, text: &str| template.could_be(text, instance);
         match (&self.credentials, credentials) {
             (_, ResolvedCredentials::Secret(SecretAddress { namespace, name, key })) => {
-                self.leads_to_secret((namespace, name), instance_namespace)
+                self.leads_to_secret((namespace, name), instance)
                     && match &self.credentials {
                         Credentials::Secret(SecretTemplate { key: Some(template), .. }) => {
-                            template.could_be(key)
+                            could_be(template, key)
                         }
                         _ => key == KUBECONFIG_KEY,
                     }
@@ -125,13 +137,13 @@ impl ClusterReference {
             (Credentials::Published(published), other) => {
                 let Published { choice, namespace } = published;
                 let is_there = match namespace {
-                    Some(template) => template.could_be(other.namespace()),
+                    Some(template) => could_be(template, other.namespace()),
                     None => other.namespace() == default_namespace,
                 };
                 is_there
                     && match (choice, other) {
                         (TargetChoice::Name(template), ResolvedCredentials::Target { name, .. }) => {
-                            template.could_be(name)
+                            could_be(template, name)
                         }
                         (TargetChoice::Name(_), _) => false,
                         (TargetChoice::Selector(_), _) => true,
@@ -142,20 +154,21 @@ impl ClusterReference {
     }
 
     /// Whether the reference could resolve to some key of the Secret with this namespace and name.
-    fn leads_to_secret(&self, (namespace, name): (&str, &str), instance_namespace: Option<&str>) -> bool {
-        let default_namespace = instance_namespace.unwrap_or(SYSTEM_NAMESPACE);
+    fn leads_to_secret(&self, (namespace, name): (&str, &str), instance: InstanceIdentity<'_>) -> bool {
+        let default_namespace = instance.namespace.unwrap_or(SYSTEM_NAMESPACE);
+        let could_be = |template: &Template, text: &str| template.could_be(text, instance);
         match &self.credentials {
             Credentials::Secret(secret) => {
                 let is_there = match &secret.namespace {
-                    SecretNamespace::Given(given) => given.could_be(namespace),
+                    SecretNamespace::Given(given) => could_be(given, namespace),
                     SecretNamespace::Instance => namespace == default_namespace,
                     SecretNamespace::System => namespace == SYSTEM_NAMESPACE,
                 };
-                is_there && secret.name.could_be(name)
+                is_there && could_be(&secret.name, name)
             }
             Credentials::SecretByText(text) => {
-                (namespace == default_namespace && text.could_be(name))
-                    || text.could_be(&format!("{namespace}/{name}"))
+                (namespace == default_namespace && could_be(text, name))
+                    || could_be(text, &format!("{namespace}/{name}"))
             }
             Credentials::Published(_) => false,
         }
@@ -170,15 +183,79 @@ fn namespace_prefix(text: &Template) -> Option<&str> {
     split_secret_text(&format!("{namespace}/x")).map(|_| namespace)
 }
 
+/// A part of a template.
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'t> {
+    Text(&'t str),
+    /// An expression that may have any value.
+    Any,
+    /// An expression that has no value for the instance.
+    Nothing,
+}
+
 impl Template {
-    /// Whether the template could evaluate to a text, as far as what is written around its expressions tells.
-    fn could_be(&self, text: &str) -> bool {
-        let written = self.as_str();
-        let Some((prefix, _)) = written.split_once("${") else { return written == text };
-        // Whatever comes after the last brace is literal.
-        let suffix = written.rsplit_once('}').map_or("", |(_, suffix)| suffix);
-        text.strip_prefix(prefix).is_some_and(|rest| rest.ends_with(suffix))
+    /// Whether the template could evaluate to a text for an instance: exactly, where its expressions read what the instance cannot
+    /// choose, and otherwise as far as what is written around them tells.
+    fn could_be(&self, text: &str, instance: InstanceIdentity<'_>) -> bool {
+        let mut parts = self.parts(instance).into_iter().peekable();
+        let (mut rest, mut is_open) = (text, false);
+        while let Some(part) = parts.next() {
+            match part {
+                Part::Any => is_open = true,
+                Part::Nothing => return false,
+                Part::Text(wanted) if is_open && parts.peek().is_none() => return rest.ends_with(wanted),
+                // The first place leaves the most room for what follows.
+                Part::Text(wanted) if is_open => match rest.split_once(wanted) {
+                    Some((_, after)) => (rest, is_open) = (after, false),
+                    None => return false,
+                },
+                Part::Text(wanted) => match rest.strip_prefix(wanted) {
+                    Some(after) => rest = after,
+                    None => return false,
+                },
+            }
+        }
+        is_open || rest.is_empty()
     }
+
+    /// What is written, with the values of the expressions that read what the instance cannot choose. Adjacent texts are apart.
+    fn parts<'t>(&'t self, instance: InstanceIdentity<'t>) -> Vec<Part<'t>> {
+        let (mut parts, mut rest) = (Vec::new(), self.as_str());
+        while let Some((written, after)) = rest.split_once("${") {
+            let end = expression_end(after);
+            let expression = after.get(..end).unwrap_or_default().trim();
+            let known = |value: Option<&'t str>| value.map_or(Part::Any, Part::Text);
+            parts.push(Part::Text(written));
+            parts.push(match expression {
+                "schema.metadata.namespace" => instance.namespace.map_or(Part::Nothing, Part::Text),
+                "schema.metadata.name" => known(instance.name),
+                "schema.metadata.uid" => known(instance.uid),
+                _ => Part::Any,
+            });
+            rest = after.get(end..).and_then(|after| after.strip_prefix('}')).unwrap_or_default();
+        }
+        parts.push(Part::Text(rest));
+        parts
+    }
+}
+
+/// Where the brace is that closes an expression; the end of the text if there is none. Braces in strings do not count.
+fn expression_end(text: &str) -> usize {
+    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
+    for (at, character) in text.char_indices() {
+        match (quote, character) {
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(_), '\\') => is_escaped = true,
+            (Some(open), _) if open == character => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(character),
+            (None, '{') => depth += 1,
+            (None, '}') if depth == 0 => return at,
+            (None, '}') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    text.len()
 }
 
 #[cfg(test)]

@@ -51,12 +51,11 @@ impl ClusterResolver<'_> {
         memory: &mut Memory,
     ) {
         let authorities = RecordedAuthority::new(self.context, self.served);
-        let namespace = self.instance.namespace().map(|namespace| &**namespace);
         for cluster in self.recorded.clusters() {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             if let Some(mut reference) = key.resolved() {
                 reference.display.clone_from(&cluster.name);
-                reference.authority = authorities.of(&reference.credentials, namespace);
+                reference.authority = authorities.of(&reference.credentials, self.instance);
                 self.resolve(&reference, &key, clients, observation, memory);
             }
         }

@@ -365,6 +365,33 @@ async fn an_inventory_names_only_the_secrets_that_the_definition_leads_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_inventory_names_no_secret_of_another_instance() {
+    let tenants = Tenants::new("OtherInstance").await;
+    let mut app = config_map("app", None, json!({}));
+    app["cluster"] = json!({"name": "${schema.metadata.name}-kubeconfig", "namespace": tenants.theirs});
+    tenants.define(json!({}), json!([app])).await;
+    let world = &tenants.world;
+    for name in ["a", "prod"] {
+        if name == "a" {
+            tenants.create_secret("a-kubeconfig", None).await;
+        }
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
+    // The Secret of the instance `prod`, in the namespace that the definition sets.
+    let reference = format!("secret/{}/prod-kubeconfig/kubeconfig", tenants.theirs);
+    let forged = tenants.forged_inventory("a", &reference, tenants.uid().await).await;
+    world.patch("a", json!({"metadata": {"annotations": {INVENTORY: forged}}})).await;
+    let is_refused = |instance: &Json| cluster_entry(instance, "prod-kubeconfig")["connected"] == false;
+    world.until("a", is_refused).await;
+    let abandoned = json!({"metadata": {"annotations": {"kro.run/abandon-cluster": "*"}}});
+    world.patch("a", abandoned).await;
+    for name in ["a", "prod"] {
+        tenants.delete(name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forged_status_gives_no_access_to_the_cluster_of_another_tenant() {
     let tenants = Tenants::new("StatusForger").await;
     tenants.define(json!({}), json!([own_cluster()])).await;

@@ -84,7 +84,8 @@ fn the_definition_grants_the_namespaces_that_it_writes_and_leaves_out() {
 #[test]
 fn an_inventory_is_granted_what_a_reference_of_the_definition_leads_to() {
     let shop = Some("shop");
-    let granted = |level: &Json, credentials: &ResolvedCredentials, instance: Option<&str>| {
+    let granted = |level: &Json, credentials: &ResolvedCredentials, namespace: Option<&str>| {
+        let instance = InstanceIdentity { namespace, ..InstanceIdentity::default() };
         Authority::of_recorded([&reference(level)], credentials, instance) == Authority::Granted
     };
     let short = |name: &str, namespace: &str| json!({"cluster": {"name": name, "namespace": namespace}});
@@ -136,9 +137,65 @@ fn an_inventory_is_granted_what_a_reference_of_the_definition_leads_to() {
     for (level, credentials, expected) in table {
         assert_eq!(granted(&level, &credentials, None), expected, "{level} {credentials:?}");
     }
+    let shop = InstanceIdentity { namespace: shop, ..InstanceIdentity::default() };
     assert_eq!(Authority::of_recorded([], &secret("clusters/eu"), shop), Authority::ByOwner);
     let name = ("clusters", "eu");
     let keyed = reference(&json!({"cluster": {"name": "eu", "namespace": "clusters", "key": "value"}}));
     assert_eq!(Authority::of_recorded_secret([&keyed], name, shop), Authority::Granted);
     assert_eq!(Authority::of_recorded_secret([&keyed], ("clusters", "us"), shop), Authority::ByOwner);
+}
+
+#[test]
+fn an_inventory_names_what_the_reference_leads_to_for_this_instance_and_no_other() {
+    let instance = InstanceIdentity { namespace: Some("shop"), name: Some("web"), uid: Some("u-1") };
+    let short = |name: &str| json!({"cluster": {"name": name, "namespace": "clusters"}});
+    let text = |text: &str| json!({"cluster": {"name": "x", "kubeconfigSecretRef": text}});
+    let published =
+        |name: &str| json!({"target": {"kubernetesTarget": {"name": name, "namespace": "infra"}}});
+    let table = [
+        (short("${schema.metadata.name}-kubeconfig"), "clusters/web-kubeconfig", true),
+        (short("${schema.metadata.name}-kubeconfig"), "clusters/api-kubeconfig", false),
+        (short("${schema.metadata.name}-kubeconfig"), "clusters/webs-kubeconfig", false),
+        (short("${ schema.metadata.namespace }-${schema.metadata.name}"), "clusters/shop-web", true),
+        (short("${schema.metadata.namespace}-${schema.metadata.name}"), "clusters/prod-web", false),
+        (short("${schema.metadata.namespace}${schema.metadata.name}"), "clusters/shopweb", true),
+        (short("c-${schema.metadata.uid}"), "clusters/c-u-1", true),
+        (short("c-${schema.metadata.uid}"), "clusters/c-u-2", false),
+        (
+            short("${schema.metadata.name}-${schema.spec.region}-kubeconfig"),
+            "clusters/web-eu-kubeconfig",
+            true,
+        ),
+        (
+            short("${schema.metadata.name}-${schema.spec.region}-kubeconfig"),
+            "clusters/api-eu-kubeconfig",
+            false,
+        ),
+        // What is written between expressions counts as well.
+        (short("${n}-staging-${m}"), "clusters/a-staging-b", true),
+        (short("${n}-staging-${m}"), "clusters/a-staging-staging-b", true),
+        (short("${n}-staging-${m}"), "clusters/a-production-b", false),
+        (short("a${n}a"), "clusters/a", false),
+        (short("${{'x': '}'}[n]}-kubeconfig"), "clusters/eu-kubeconfig", true),
+        (short("${'a}' + \"\\\"}\"}-kubeconfig"), "clusters/eu", false),
+        (text("clusters/${schema.metadata.name}"), "clusters/web", true),
+        (text("clusters/${schema.metadata.name}"), "clusters/api", false),
+    ];
+    for (level, credentials, expected) in table {
+        let authority = Authority::of_recorded([&reference(&level)], &secret(credentials), instance);
+        assert_eq!(authority == Authority::Granted, expected, "{level} {credentials}");
+        let (namespace, name) = credentials.split_once('/').unwrap();
+        let authority = Authority::of_recorded_secret([&reference(&level)], (namespace, name), instance);
+        assert_eq!(authority == Authority::Granted, expected, "{level} {credentials}");
+    }
+    let cluster_scoped = InstanceIdentity { namespace: None, ..instance };
+    let level = short("${schema.metadata.namespace}-kubeconfig");
+    let authority =
+        Authority::of_recorded([&reference(&level)], &secret("clusters/shop-kubeconfig"), cluster_scoped);
+    assert_eq!(authority, Authority::ByOwner, "an instance without namespace has no value for it");
+    for (name, expected) in [("web", Authority::Granted), ("api", Authority::ByOwner)] {
+        let level = published("${schema.metadata.name}");
+        let authority = Authority::of_recorded([&reference(&level)], &target("infra", name), cluster_scoped);
+        assert_eq!(authority, expected, "{name}");
+    }
 }
