@@ -8,6 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::output::Output;
 
+mod cluster;
 mod completion;
 mod controller;
 mod crds;
@@ -44,6 +45,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Register, check and remove remote clusters
+    Cluster(cluster::Arguments),
     /// Print the completion script of a shell
     Completion(completion::Arguments),
     /// Run the controller (accepts kro's flags)
@@ -111,6 +114,7 @@ impl Arguments {
     /// Runs the command. Exit codes: 0 for yes or done, 1 for no (invalid, differs, not ready), 2 for an error.
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
+            Command::Cluster(arguments) => cluster::run(&arguments, output),
             Command::Completion(arguments) => completion::run(&arguments, Self::command(), output),
             Command::Controller(arguments) => controller::run(&arguments, output),
             Command::Crds(arguments) => crds::run(&arguments, output),
@@ -149,14 +153,16 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example_in_its_help() {
-        for command in Arguments::command().get_subcommands() {
+        fn check(command: &clap::Command, parent: &str) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let name = command.get_name();
+            let name = format!("{parent} {}", command.get_name());
             assert!(
-                help.starts_with("Examples:\n") && help.contains(&format!("kross {name}")),
-                "`kross {name}` has no example"
+                help.starts_with("Examples:\n") && help.contains(name.as_str()),
+                "`{name}` has no example"
             );
+            command.get_subcommands().for_each(|subcommand| check(subcommand, &name));
         }
+        Arguments::command().get_subcommands().for_each(|command| check(command, "kross"));
     }
 
     #[test]

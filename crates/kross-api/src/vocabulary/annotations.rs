@@ -44,6 +44,15 @@ pub const CONFIRM_CLUSTER: &str = "kro.run/confirm-cluster";
 pub const ABANDON_CLUSTER: &str = "kro.run/abandon-cluster";
 /// On a kubeconfig Secret: the namespaces whose instances may use it, separated by commas.
 pub const ALLOWED_NAMESPACES: &str = "kro.run/allowed-namespaces";
+/// On a kubeconfig Secret: the ServiceAccount in its cluster whose token it has, as `namespace/name`. The controller renews the
+/// token before it expires.
+pub const TOKEN_SERVICE_ACCOUNT: &str = "kro.run/token-service-account";
+/// On a kubeconfig Secret whose token is renewed: how long each token lives, such as `720h`.
+pub const TOKEN_DURATION: &str = "kro.run/token-duration";
+/// On a kubeconfig Secret whose token is renewed: when the token expires, for people. The token itself decides.
+pub const TOKEN_EXPIRES_AT: &str = "kro.run/token-expires-at";
+/// On a kubeconfig Secret: the UID of the cluster that it was registered for.
+pub const CLUSTER_UID: &str = "kro.run/cluster-uid";
 /// On a managed resource whose kind has no `spec.claimRef`: the claim that it is bound to, or offered to, as
 /// `namespace/name/uid`. An offer may leave out the UID.
 pub const CLAIM: &str = "kro.run/claim";

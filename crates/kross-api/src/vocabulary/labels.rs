@@ -40,6 +40,12 @@ pub const APPLYSET_ID: &str = "applyset.kubernetes.io/id";
 pub const APPLYSET_PART_OF: &str = "applyset.kubernetes.io/part-of";
 /// `"true"` on Secrets that cluster references may use.
 pub const CLUSTER_CREDENTIALS: &str = "kro.run/cluster-credentials";
+/// The value of [`CLUSTER_CREDENTIALS`].
+pub const CLUSTER_CREDENTIALS_TRUE: &str = "true";
+/// In a remote cluster, on the ServiceAccount of a registration and on its roles and bindings: the name of the ServiceAccount.
+pub const REGISTRATION: &str = "kro.run/registration";
+/// As [`REGISTRATION`]: the namespace of the ServiceAccount.
+pub const REGISTRATION_NAMESPACE: &str = "kro.run/registration-namespace";
 /// `"true"` on a kubeconfig Secret that must not be deleted before the objects in its cluster: it has our finalizer as long as
 /// the inventory of an instance names it.
 pub const PROTECT: &str = "kro.run/protect";

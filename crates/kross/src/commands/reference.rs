@@ -35,7 +35,7 @@ pub(crate) fn reference_markdown() -> String {
     }
     let mut shared = None;
     for command in commands() {
-        section(command, &mut page);
+        section(command, "kross", &mut page);
         shared = shared.or_else(|| {
             let flags: Vec<&Arg> = command.get_arguments().filter(|flag| is_connection(flag)).collect();
             (!flags.is_empty()).then_some(flags)
@@ -48,8 +48,10 @@ pub(crate) fn reference_markdown() -> String {
     page
 }
 
-fn section(command: &Command, page: &mut String) {
-    let _ = writeln!(page, "\n## kross {}\n\n{}.", command.get_name(), about(command));
+/// The section of a command of this parent, and after it those of its subcommands.
+fn section(command: &Command, parent: &str, page: &mut String) {
+    let name = format!("{parent} {}", command.get_name());
+    let _ = writeln!(page, "\n## {name}\n\n{}.", about(command));
     if let Some(examples) = command.get_after_help() {
         let examples = examples.to_string();
         let lines = examples.trim_start_matches("Examples:\n").lines();
@@ -61,6 +63,9 @@ fn section(command: &Command, page: &mut String) {
     table("flag", own().filter(|argument| !argument.is_positional() && !argument.is_hide_set()), page);
     if command.get_arguments().any(is_connection) {
         page.push_str("\nAccepts the [connection flags](#connection-flags).\n");
+    }
+    for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
+        section(subcommand, &name, page);
     }
 }
 
