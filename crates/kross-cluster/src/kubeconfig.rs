@@ -24,16 +24,20 @@ mod connection_fields;
 mod document;
 pub(crate) mod exec;
 mod fields;
+mod lifetime;
 mod prepare;
 mod refusal;
 #[cfg(test)]
 mod tests;
+mod token;
 mod trust_anchor;
 
 pub use connection_fields::accept_connection;
 pub use exec::{ExecError, ExecRule, InvalidExecRule};
+pub use lifetime::CredentialLifetime;
 pub use prepare::PrepareError;
 pub use refusal::{Refusal, RefusalReason};
+pub use token::{ReplaceTokenError, ServiceAccountName, replace_token};
 
 use crate::cidr::Cidr;
 

@@ -72,8 +72,9 @@ pub use error::{ApiError, FieldConflict, Missing, Retry, without_keys};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
 pub use fence::Fence;
 pub use kubeconfig::{
-    Accepted, AuthMethod, ExecError, ExecRule, InvalidExecRule, KubeconfigPolicy, PrepareError, Refusal,
-    RefusalReason, Warning, accept, accept_connection,
+    Accepted, AuthMethod, CredentialLifetime, ExecError, ExecRule, InvalidExecRule, KubeconfigPolicy,
+    PrepareError, Refusal, RefusalReason, ReplaceTokenError, ServiceAccountName, Warning, accept,
+    accept_connection, replace_token,
 };
 pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
 pub use object::{

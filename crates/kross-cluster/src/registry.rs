@@ -16,7 +16,7 @@ use crate::audit::{Audit, AuditStats};
 use crate::cache::{CacheEvent, CacheOptions, Caches, Change, Selection};
 use crate::client::{ClientOptions, ClusterClient, RequestCounters};
 use crate::discovery::ApiKind;
-use crate::kubeconfig::{Accepted, KubeconfigPolicy};
+use crate::kubeconfig::{Accepted, CredentialLifetime, KubeconfigPolicy};
 use crate::object::ClusterId;
 use crate::secrets::{SecretConsumer, SecretName, SecretPolicy, check_address};
 use crate::supervisor::{Task, supervise};
@@ -285,6 +285,12 @@ impl ClusterHandle {
     #[must_use]
     pub fn cluster_id<'a>(&self, claim: &str, consumer: impl Into<SecretConsumer<'a>>) -> Option<ClusterId> {
         self.secret.cluster_id(claim, consumer.into())
+    }
+
+    /// From when until when the credential in the Secret is valid, as far as it tells; whether or not the cluster is connected.
+    #[must_use]
+    pub fn credential_lifetime(&self) -> CredentialLifetime {
+        self.secret.lifetime()
     }
 
     /// Makes sure that the cluster was identified within the probe interval, so that what it does not list does not exist.

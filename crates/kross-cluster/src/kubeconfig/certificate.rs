@@ -27,6 +27,7 @@ pub(super) struct Authorities {
 pub(crate) struct ClientCertificate {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     key: Zeroizing<Vec<u8>>,
+    pub(crate) not_before: Option<Timestamp>,
     pub(crate) not_after: Option<Timestamp>,
 }
 
@@ -80,8 +81,9 @@ pub(crate) fn certificate_and_key(
     if key.windows(9).any(|window| window == b"ENCRYPTED") {
         return Err(CertificateError::EncryptedKey);
     }
+    let not_before = chain.first().and_then(|der| not_before(der));
     let not_after = chain.first().and_then(|der| not_after(der));
-    let pair = ClientCertificate { chain, key, not_after };
+    let pair = ClientCertificate { chain, key, not_before, not_after };
     let key = pair.key().ok_or(CertificateError::Key)?;
     let provider = rustls::crypto::ring::default_provider();
     match rustls::sign::CertifiedKey::from_der(pair.chain.clone(), key, &provider) {
@@ -110,4 +112,10 @@ fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
 fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+}
+
+/// From when on a certificate is valid.
+fn not_before(certificate: &[u8]) -> Option<Timestamp> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Timestamp::from_second(certificate.validity().not_before.timestamp()).ok()
 }

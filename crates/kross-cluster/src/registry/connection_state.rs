@@ -9,6 +9,7 @@ use kross_value::Text;
 use serde::Serialize;
 
 use crate::client::{ClusterClient, ExpectedIdentity};
+use crate::kubeconfig::CredentialLifetime;
 use crate::object::ClusterId;
 
 /// Which cluster a credential gives access to.
@@ -111,6 +112,8 @@ pub struct Connection {
     pub version: Option<Text>,
     /// How long the last probe took.
     pub round_trip: Option<Duration>,
+    /// From when until when the credential is valid, as far as it tells.
+    pub lifetime: CredentialLifetime,
 }
 
 /// A change of a cluster's connection. Holders of a handle should read its state again.

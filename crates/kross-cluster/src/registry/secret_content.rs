@@ -8,7 +8,7 @@ use kross_value::Text;
 use super::ClusterOptions;
 use super::connection_state::failed;
 use crate::client::Credential;
-use crate::kubeconfig::{Accepted, PrepareError, Refusal, accept, accept_connection};
+use crate::kubeconfig::{Accepted, CredentialLifetime, PrepareError, Refusal, accept, accept_connection};
 use crate::object::StoredObject;
 use crate::secrets::{SecretConsumer, SecretRefusal, check_connection, read_kubeconfig, read_value};
 use crate::transport::Endpoint;
@@ -87,6 +87,14 @@ impl SecretContent {
     ) -> Result<Result<Accepted, Refusal>, SecretRefusal> {
         let bytes = read_kubeconfig(secret, address, SecretConsumer::Definition, &options.secrets)?;
         Ok(accept(&bytes, &address.namespace, &options.kubeconfigs))
+    }
+
+    /// From when until when the credential is valid, if there is a usable one.
+    pub(super) fn lifetime(&self) -> CredentialLifetime {
+        match self {
+            Self::Usable(_, accepted) => accepted.lifetime(),
+            Self::Unread | Self::Missing | Self::Refused(_) => CredentialLifetime::default(),
+        }
     }
 
     /// The failure that a consumer sees, if there is no usable kubeconfig.

@@ -58,6 +58,12 @@ pub struct ClusterView {
     /// When the controller connects again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<String>,
+    /// When the credential in the Secret was issued, if it tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential_issued_at: Option<String>,
+    /// When the credential in the Secret expires. None if it does not expire, or does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential_expires_at: Option<String>,
     /// Warnings about the kubeconfig, which is used nevertheless.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -118,7 +124,7 @@ impl Inner {
 }
 
 fn view(secret: &WatchedSecret, inner: &Inner) -> ClusterView {
-    let SecretSnapshot { state, users, entry } = secret.snapshot(inner);
+    let SecretSnapshot { state, users, entry, lifetime } = secret.snapshot(inner);
     let connector = entry.as_ref().map(|entry| &entry.connector);
     let counts = connector.map(|connector| connector.breaker.counts()).unwrap_or_default();
     let attempts = connector.map(|connector| connector.attempts()).unwrap_or_default();
@@ -136,6 +142,8 @@ fn view(secret: &WatchedSecret, inner: &Inner) -> ClusterView {
         reason: None,
         message: None,
         next_attempt: None,
+        credential_issued_at: lifetime.issued_at.map(|at| at.to_string()),
+        credential_expires_at: lifetime.expires_at.map(|at| at.to_string()),
         warnings: Vec::new(),
         users,
         attempts: attempts.made,

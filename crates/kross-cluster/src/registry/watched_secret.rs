@@ -19,6 +19,7 @@ use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
 use crate::cache::{Cache, Lookup};
 use crate::client::Route;
 use crate::error::ApiError;
+use crate::kubeconfig::CredentialLifetime;
 use crate::object::{ClusterId, StoredObject};
 use crate::secrets::{SecretConsumer, SecretRefusal};
 
@@ -146,6 +147,8 @@ pub(super) struct SecretSnapshot {
     pub(super) state: ConnectionState,
     pub(super) users: usize,
     pub(super) entry: Option<Arc<CredentialEntry>>,
+    /// From when until when the credential in the Secret is valid.
+    pub(super) lifetime: CredentialLifetime,
 }
 
 impl WatchedSecret {
@@ -438,6 +441,7 @@ impl WatchedSecret {
                         .and_then(|secret| protection::deletions_only_since(secret, self.secret_use)),
                     version,
                     round_trip,
+                    lifetime: connector.source.lifetime(),
                 })
             }
             ConnectorState::Failed(failure) => ConnectionState::NotConnected {
@@ -445,6 +449,11 @@ impl WatchedSecret {
                 identity: identity.or_else(|| state.identity.clone()),
             },
         }
+    }
+
+    /// From when until when the credential in the Secret is valid.
+    pub(super) fn lifetime(&self) -> CredentialLifetime {
+        self.state.lock().content.lifetime()
     }
 
     /// Makes sure that the cluster of the credential in use was identified within the probe interval.
@@ -462,7 +471,8 @@ impl WatchedSecret {
     pub(super) fn snapshot(&self, inner: &Inner) -> SecretSnapshot {
         let mut state = self.state.lock();
         let connection = self.current_state(&mut state, inner, SecretConsumer::Definition);
-        SecretSnapshot { state: connection, users: state.users, entry: state.current.clone() }
+        let (users, entry, lifetime) = (state.users, state.current.clone(), state.content.lifetime());
+        SecretSnapshot { state: connection, users, entry, lifetime }
     }
 }
 

@@ -182,3 +182,24 @@ async fn a_cache_is_updated_again_when_its_credential_is_back_in_use() {
     })
     .await;
 }
+
+/// Clusters and people see when a credential expires before it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lifetime_of_a_token_and_of_a_client_certificate_is_known_also_without_a_connection() {
+    let setup = Setup::new().await;
+    let plane = setup.fixture.remote("eu").plane;
+    let token = setup.user("kross").await;
+    let hold = setup.hold("eu-kubeconfig", &token).await;
+    let lifetime = setup.connected(&hold).await.lifetime;
+    assert_eq!(lifetime.duration().unwrap().as_hours(), 30 * 24);
+    assert_eq!(hold.credential_lifetime(), lifetime);
+
+    let expired = plane.mint_expired_certificate("late", None, &Access::all()).await.unwrap();
+    let late = setup.hold("late-kubeconfig", &expired).await;
+    setup.down(&late, ConnectStep::Authenticate).await;
+    let expires = late.credential_lifetime().expires_at.unwrap();
+    let views = setup.clusters.states();
+    let view = views.iter().find(|view| view.secret.ends_with("/late-kubeconfig")).unwrap();
+    assert_eq!(view.credential_expires_at, Some(expires.to_string()));
+    assert!(expires < view.since.parse().unwrap(), "{expires}");
+}

@@ -89,6 +89,11 @@ impl ExecSource {
         let client_certificate = self.client_certificate.read();
         client_certificate.0.as_ref().and(client_certificate.1)
     }
+
+    /// When the credential expires that was issued last, whether or not it has a certificate.
+    pub(crate) fn credential_expiry(&self) -> Option<Timestamp> {
+        self.client_certificate.read().1
+    }
 }
 
 async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, ExecError> {
