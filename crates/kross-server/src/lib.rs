@@ -1,4 +1,5 @@
-//! Serves the controller's HTTP pages: probes, metrics, the log level and the state of remote clusters.
+//! Serves the controller's HTTP pages: probes, metrics, the log level and the state of remote clusters. [`read_model`] turns
+//! objects of the hub into what people see of them, on pages and in commands.
 //!
 //! Pages are a [`Router`](axum::Router); [`serve`] serves them on a [`Listener`] until it is stopped, within bounds that no
 //! client can exceed. [`AccessControl`] admits only the users that the API server allows to read them.
@@ -17,6 +18,7 @@ mod certificate;
 mod connections;
 mod metrics;
 mod probes;
+pub mod read_model;
 mod serve;
 
 pub use access::{AccessControl, ReviewError};

@@ -56,7 +56,7 @@ enum OutputFormat {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
-        let hub = Hub::connect(&arguments.connection).await?;
+        let hub = arguments.connection.hub().await?;
         let kind = hub.kind(&reference.kind)?;
         let instance = hub.get(&kind, None, &reference.name).await?;
         let definition = definition(&hub, &instance).await?;

@@ -9,10 +9,9 @@ use kross_diagnostics::render::Format;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::tree::Tone;
 use crate::hub::{
-    ConnectionFlags, DEFINITIONS, Hub, InstanceView, ObjectReference, Owner, RemoteClusters, age, for_people,
-    is_definition, text,
+    ConnectionFlags, DEFINITIONS, Hub, InstanceView, ObjectReference, Owner, RemoteClusters, Tone, age,
+    for_people, is_definition, text,
 };
 use crate::output::{Outcome, Output};
 
@@ -92,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         false => Some(ObjectReference::parse(&arguments.object)?),
     };
     crate::hub::block_on(async {
-        let hub = Hub::connect(&arguments.connection).await?;
+        let hub = arguments.connection.hub().await?;
         let wanted = wanted(&hub, reference.as_ref(), arguments.all_namespaces).await?;
         let mut rows = collect(&hub, &wanted, output).await?;
         rows.retain(|row| !arguments.warnings || row.kind == "Warning");

@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     };
     let requested = Requested::parse(typed);
     crate::hub::block_on(async {
-        let hub = Hub::connect(&arguments.connection).await?;
+        let hub = arguments.connection.hub().await?;
         let listed = list(&hub, &requested, &names, arguments).await?;
         let outcome = print(&listed, arguments, output)?;
         if arguments.watch {

@@ -55,7 +55,7 @@ pub(super) enum Action {
 pub(super) fn run(action: Action, arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
-        let hub = Hub::connect(&arguments.connection).await?;
+        let hub = arguments.connection.hub().await?;
         let kind = hub.kind(&reference.kind)?;
         let object = hub.get(&kind, None, &reference.name).await?;
         let view = InstanceView(&object);

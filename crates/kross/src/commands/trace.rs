@@ -9,9 +9,8 @@ use kross_diagnostics::render::Format;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::tree::Tone;
 use crate::hub::{
-    ConnectionFlags, Hub, InstanceView, ObjectReference, Owner, RemoteClusters, read_object, text,
+    ConnectionFlags, Hub, InstanceView, ObjectReference, Owner, RemoteClusters, Tone, read_object, text,
 };
 use crate::output::{Outcome, Output};
 
@@ -80,7 +79,7 @@ struct Found {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
-        let hub = Hub::connect(&arguments.connection).await?;
+        let hub = arguments.connection.hub().await?;
         let steps = trace(&hub, &reference, arguments.location.as_deref(), output).await?;
         match arguments.output {
             OutputFormat::Text => {

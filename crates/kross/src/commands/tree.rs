@@ -20,7 +20,6 @@ mod row;
 mod workload;
 
 pub(super) use draw::{Style, draw};
-pub(super) use row::Tone;
 
 use definition::DefinitionTree;
 use workload::Workload;
@@ -103,7 +102,7 @@ impl Shown {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
-        let hub = Hub::connect(&arguments.connection).await?;
+        let hub = arguments.connection.hub().await?;
         let kind = hub.kind(&reference.kind)?;
         let object = hub.get(&kind, None, &reference.name).await?;
         let (kind, object) = shown_object(&hub, kind, object, output).await?;

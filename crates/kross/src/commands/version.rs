@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
-use crate::hub::{ConnectionFlags, ControllerLease, Hub, age, controller_lease, text};
+use crate::hub::{ConnectionFlags, ControllerLease, age, controller_lease, text};
 use crate::output::{Outcome, Output};
 
 const EXAMPLES: &str = "\
@@ -95,7 +95,7 @@ struct Server {
 }
 
 async fn server(flags: &ConnectionFlags) -> anyhow::Result<Server> {
-    let hub = Hub::connect(flags).await?;
+    let hub = flags.hub().await?;
     let version: Json = serde_json::from_slice(&hub.client.fetch("/version").await?)?;
     let mut controllers = Vec::new();
     if let Ok(kind) = hub.kind("deployments.apps") {

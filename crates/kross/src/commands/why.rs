@@ -5,20 +5,14 @@ use anyhow::bail;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use kross_diagnostics::render::Format;
+use kross_server::read_model::why::Investigation;
 
-use crate::hub::{ConnectionFlags, Hub, ObjectReference};
+use crate::hub::{ConnectionFlags, ObjectReference};
 use crate::output::{Outcome, Output};
 
-mod advice;
-mod answer;
-mod definition;
-mod deletion;
-mod investigation;
-mod object;
-mod resource;
-mod workload;
+mod draw;
 
-use investigation::Investigation;
+use draw::draw;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,7 +55,7 @@ enum OutputFormat {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
-        let hub = Hub::connect(&arguments.connection).await?;
+        let hub = arguments.connection.hub().await?;
         let kind = hub.kind(&reference.kind)?;
         let object = match hub.get(&kind, None, &reference.name).await {
             Ok(object) => object,
@@ -75,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         match arguments.output {
             OutputFormat::Text => {
                 let coloured = output.format() == Format::Coloured;
-                output.data(answer.draw(coloured, output.width()).trim_end())?;
+                output.data(draw(&answer, coloured, output.width()).trim_end())?;
             }
             OutputFormat::Json => output.data(serde_json::to_string_pretty(&answer)?)?,
         }

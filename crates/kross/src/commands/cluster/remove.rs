@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let Arguments { name, force, connection } = arguments;
     crate::hub::block_on(async {
-        let hub = Hub::connect(connection).await?;
+        let hub = connection.hub().await?;
         let registration = Registration::read(&hub, name).await?;
         if !refuse_if_used(&hub, &registration, *force, output).await? {
             return Ok(Outcome::No);

@@ -3,9 +3,8 @@
 use jiff::Timestamp;
 use kross_diagnostics::render::Format;
 
-use super::super::tree::Tone;
 use super::list::Listed;
-use crate::hub::{age, for_people, since};
+use crate::hub::{Tone, age, for_people, since};
 
 /// Rows of cells under headers.
 #[derive(Debug)]

@@ -6,8 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::wrap::wrap;
 use super::draw::Style;
-use super::row::Tone;
-use crate::hub::{Definition, InstanceView, failed_condition};
+use crate::hub::{Definition, InstanceView, Tone, failed_condition};
 
 /// A definition and its instances, or why they cannot be listed.
 #[derive(Debug)]

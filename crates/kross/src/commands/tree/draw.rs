@@ -8,8 +8,8 @@ use kross_diagnostics::render::Format;
 use serde_json::Value as Json;
 
 use super::super::wrap::wrap;
-use super::row::{Row, Tone, cluster_note};
-use crate::hub::{InstanceView, for_people};
+use super::row::{Row, cluster_note};
+use crate::hub::{InstanceView, Tone, for_people};
 use crate::output::Output;
 
 /// The name of the branch with the objects in the cluster of the instance itself.

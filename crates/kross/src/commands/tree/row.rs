@@ -2,29 +2,7 @@
 
 use kross_api::{ClusterStatus, ManagedResource, ResourceState};
 
-/// How a text is coloured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::commands) enum Tone {
-    #[default]
-    Plain,
-    Good,
-    Busy,
-    Bad,
-    Faint,
-}
-
-impl Tone {
-    pub(in crate::commands) fn paint(self, text: &str, coloured: bool) -> String {
-        let code = match self {
-            Self::Plain => return text.to_owned(),
-            Self::Good => "32",
-            Self::Busy => "33",
-            Self::Bad => "31",
-            Self::Faint => "2",
-        };
-        if coloured && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-}
+use crate::hub::Tone;
 
 /// One object, or the summary of one collection.
 #[derive(Clone, Debug, PartialEq, Eq)]

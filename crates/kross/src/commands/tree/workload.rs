@@ -7,8 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::wrap::wrap;
 use super::draw::Style;
-use super::row::Tone;
-use crate::hub::{InstanceView, text};
+use crate::hub::{InstanceView, Tone, text};
 
 /// One of these objects, with the objects that are shown with it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::bail;
 use kross_cluster::ApiKind;
 use kross_diagnostics::suggest;
 
@@ -34,11 +33,16 @@ const SHORT_NAMES: &[(&str, &str, &str)] = &[
     ("crds", "customresourcedefinitions", "apiextensions.k8s.io"),
 ];
 
+/// No kind has the name that was typed, or several have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnknownKind(String);
+
 /// Finds a kind by its name, plural or short name, with or without its group, in any case.
 ///
 /// # Errors
 /// No kind has this name, or several have.
-pub(crate) fn find(kinds: &[Arc<ApiKind>], typed: &str) -> anyhow::Result<Arc<ApiKind>> {
+pub fn find(kinds: &[Arc<ApiKind>], typed: &str) -> Result<Arc<ApiKind>, UnknownKind> {
     let (name, group) = typed.split_once('.').map_or((typed, None), |(name, group)| (name, Some(group)));
     let short = SHORT_NAMES.iter().find(|(short, ..)| short.eq_ignore_ascii_case(typed));
     let named = |kind: &&Arc<ApiKind>| {
@@ -53,23 +57,23 @@ pub(crate) fn find(kinds: &[Arc<ApiKind>], typed: &str) -> anyhow::Result<Arc<Ap
     match found.as_slice() {
         [kind] => Ok(Arc::clone(kind)),
         [] if short.is_some_and(|(_, _, group)| *group == kross_api::DEFAULT_GROUP) => {
-            bail!(
+            Err(UnknownKind(format!(
                 "the cluster does not serve `{typed}`: kross is not installed there; run `kross crds | kubectl apply -f -`"
-            )
+            )))
         }
-        [] => match suggest(name, kinds.iter().map(|kind| kind.kind.as_str())) {
-            Some(meant) => bail!("unknown kind `{typed}`; did you mean `{meant}`?"),
-            None => bail!("unknown kind `{typed}`; run `kubectl api-resources` to list all kinds"),
-        },
+        [] => Err(UnknownKind(match suggest(name, kinds.iter().map(|kind| kind.kind.as_str())) {
+            Some(meant) => format!("unknown kind `{typed}`; did you mean `{meant}`?"),
+            None => format!("unknown kind `{typed}`; run `kubectl api-resources` to list all kinds"),
+        })),
         [first, ..] => {
             let all: Vec<String> =
                 found.iter().map(|kind| format!("`{}.{}`", kind.plural, kind.group)).collect();
-            bail!(
+            Err(UnknownKind(format!(
                 "`{typed}` is ambiguous ({}): use for example `{}.{}/NAME`",
                 all.join(", "),
                 first.plural,
                 first.group
-            )
+            )))
         }
     }
 }

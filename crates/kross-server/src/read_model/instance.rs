@@ -9,17 +9,17 @@ use serde_json::Value as Json;
 const NOT_RECONCILED: &str = "not reconciled yet";
 
 /// A string field of an object.
-pub(crate) fn text<'a>(object: &'a Json, path: &str) -> Option<&'a str> {
+pub fn text<'a>(object: &'a Json, path: &str) -> Option<&'a str> {
     object.pointer(path).and_then(Json::as_str)
 }
 
 /// A condition of an object.
-pub(crate) fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
+pub fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
     conditions(object).iter().find(|condition| condition["type"] == kind)
 }
 
 /// The condition that says why an object is not ready: the first that is not true. `Ready` only repeats others, so it is last.
-pub(crate) fn failed_condition(object: &Json) -> Option<&Json> {
+pub fn failed_condition(object: &Json) -> Option<&Json> {
     let is_open = |condition: &&Json| condition["status"] != "True";
     let (ready, others): (Vec<_>, Vec<_>) =
         conditions(object).iter().filter(is_open).partition(|condition| condition["type"] == "Ready");
@@ -33,22 +33,28 @@ fn conditions(object: &Json) -> &[Json] {
 
 /// The instance that an object belongs to, as its labels say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) kind: String,
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: String,
+pub struct Owner {
+    /// API group of the instance.
+    pub group: String,
+    /// API version of the instance.
+    pub version: String,
+    /// Kind of the instance.
+    pub kind: String,
+    /// Namespace of the instance; none if it is cluster-scoped.
+    pub namespace: Option<String>,
+    /// Name of the instance.
+    pub name: String,
     /// The id of the resource in the definition.
-    pub(crate) node: String,
+    pub node: String,
     /// The name of the definition.
-    pub(crate) definition: Option<String>,
-    pub(crate) uid: Option<String>,
+    pub definition: Option<String>,
+    /// UID of the instance.
+    pub uid: Option<String>,
 }
 
 impl Owner {
     /// The owner of an object; none if it is no resource of an instance.
-    pub(crate) fn of(object: &Json) -> Option<Self> {
+    pub fn of(object: &Json) -> Option<Self> {
         let all = object.pointer("/metadata/labels")?;
         let label = |key: &str| all.get(key).and_then(Json::as_str).map(str::to_owned);
         // A name that is too long for a label is in an annotation.
@@ -68,30 +74,36 @@ impl Owner {
     }
 
     /// The `apiVersion` of the instance.
-    pub(crate) fn api_version(&self) -> String {
+    pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 }
 
 /// An instance, or another object that kross reconciles.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct InstanceView<'a>(pub(crate) &'a Json);
+pub struct InstanceView<'a>(pub &'a Json);
 
 impl<'a> InstanceView<'a> {
-    pub(crate) fn kind(self) -> &'a str {
+    /// `kind`.
+    #[must_use]
+    pub fn kind(self) -> &'a str {
         text(self.0, "/kind").unwrap_or_default()
     }
 
-    pub(crate) fn namespace(self) -> Option<&'a str> {
+    /// `metadata.namespace`.
+    #[must_use]
+    pub fn namespace(self) -> Option<&'a str> {
         text(self.0, "/metadata/namespace")
     }
 
-    pub(crate) fn name(self) -> &'a str {
+    /// `metadata.name`.
+    #[must_use]
+    pub fn name(self) -> &'a str {
         text(self.0, "/metadata/name").unwrap_or_default()
     }
 
     /// `Shop team/web`.
-    pub(crate) fn title(self) -> String {
+    pub fn title(self) -> String {
         match self.namespace() {
             Some(namespace) => format!("{} {namespace}/{}", self.kind(), self.name()),
             None => format!("{} {}", self.kind(), self.name()),
@@ -99,17 +111,19 @@ impl<'a> InstanceView<'a> {
     }
 
     /// `shop/web -n team`, for a command line.
-    pub(crate) fn argument(self) -> String {
+    pub fn argument(self) -> String {
         let namespace = self.namespace().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
         format!("{}/{}{namespace}", self.kind().to_lowercase(), self.name())
     }
 
     /// The status of an existing kind belongs to another controller, so kross writes annotations instead.
-    pub(crate) fn annotation(self, key: &str) -> Option<&'a str> {
+    pub fn annotation(self, key: &str) -> Option<&'a str> {
         self.0.pointer("/metadata/annotations")?.get(key)?.as_str()
     }
 
-    pub(crate) fn state(self) -> &'a str {
+    /// Its state, in the words of its status.
+    #[must_use]
+    pub fn state(self) -> &'a str {
         let reported = self.annotation(annotations::STATE).or(text(self.0, "/status/state"));
         match reported {
             // The controller may not have noticed yet, or may not be running.
@@ -119,18 +133,20 @@ impl<'a> InstanceView<'a> {
         }
     }
 
-    pub(crate) fn is_deleting(self) -> bool {
+    /// Whether its deletion was requested.
+    #[must_use]
+    pub fn is_deleting(self) -> bool {
         text(self.0, "/metadata/deletionTimestamp").is_some()
     }
 
     /// Whether the annotation that suspends it is set.
-    pub(crate) fn is_suspended(self) -> bool {
+    pub fn is_suspended(self) -> bool {
         let value = self.annotation(annotations::RECONCILE).unwrap_or_default();
         annotations::RECONCILE_PAUSED.iter().any(|word| value.eq_ignore_ascii_case(word))
     }
 
     /// Whether its status is about its current spec. An object without conditions or without generations cannot tell.
-    pub(crate) fn is_current(self) -> bool {
+    pub fn is_current(self) -> bool {
         let generation = self.0.pointer("/metadata/generation").and_then(Json::as_i64);
         let observed = |condition: &Json| condition["observedGeneration"].as_i64();
         let newest = conditions(self.0).iter().filter_map(observed).max();
@@ -141,7 +157,7 @@ impl<'a> InstanceView<'a> {
     }
 
     /// Whether everything about it is as desired.
-    pub(crate) fn is_ready(self) -> bool {
+    pub fn is_ready(self) -> bool {
         if self.is_deleting() || self.is_suspended() || !self.is_current() {
             return false;
         }
@@ -155,7 +171,7 @@ impl<'a> InstanceView<'a> {
     }
 
     /// Why it is not ready: the message of `Ready`, or the annotation of an existing kind.
-    pub(crate) fn message(self) -> Option<&'a str> {
+    pub fn message(self) -> Option<&'a str> {
         let message = self.annotation(annotations::MESSAGE).filter(|message| !message.is_empty());
         message.or_else(|| {
             let ready = condition(self.0, "Ready").filter(|ready| ready["status"] != "True")?;
@@ -164,12 +180,12 @@ impl<'a> InstanceView<'a> {
     }
 
     /// The entries of `status.managedResources`.
-    pub(crate) fn resources(self) -> Vec<ManagedResource> {
+    pub fn resources(self) -> Vec<ManagedResource> {
         self.entries("managedResources")
     }
 
     /// The entries of `status.clusters`.
-    pub(crate) fn clusters(self) -> Vec<ClusterStatus> {
+    pub fn clusters(self) -> Vec<ClusterStatus> {
         self.entries("clusters")
     }
 

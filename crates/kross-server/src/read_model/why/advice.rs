@@ -2,7 +2,7 @@
 
 use kross_api::{ClusterStatus, ConnectStep, FailureReason, ManagedResource, Reason};
 
-use crate::hub::{InstanceView, kubectl_in};
+use super::super::{InstanceView, kubectl_in};
 
 /// The beginning of a kubectl command in the cluster of an object: the hub, or the cluster of a Secret.
 pub(super) fn kubectl(cluster: Option<&ClusterStatus>) -> String {

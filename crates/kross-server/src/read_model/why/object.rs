@@ -5,10 +5,10 @@ use kross_api::{ClusterStatus, FailureReason, ManagedResource, ResourceState};
 use kross_cluster::{ApiError, ClusterClient};
 use serde_json::Value as Json;
 
-use super::super::tree::Tone;
+use super::super::Tone;
+use super::super::{InstanceView, Owner, condition, read_object, text};
 use super::advice;
-use super::investigation::Investigation;
-use crate::hub::{InstanceView, Owner, condition, read_object, text};
+use super::investigation::{Investigation, WhyError};
 
 /// Kinds that own Pods.
 const WORKLOADS: &[&str] = &["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
@@ -20,7 +20,7 @@ impl Investigation<'_> {
         instance: &Json,
         entry: &ManagedResource,
         cluster: Option<&ClusterStatus>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), WhyError> {
         let found = self.read(entry, cluster).await;
         if let Some(reason) = entry.reason {
             return self.failed_object(instance, entry, cluster, reason, found).await;
@@ -96,7 +96,7 @@ impl Investigation<'_> {
         cluster: Option<&ClusterStatus>,
         reason: FailureReason,
         found: Option<Json>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), WhyError> {
         let message = entry.message.as_deref().unwrap_or_default();
         self.answer.next.extend(advice::command_in(message));
         let view = InstanceView(instance);

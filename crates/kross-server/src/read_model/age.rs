@@ -7,7 +7,7 @@ use jiff::Timestamp;
 const LENGTH: usize = 20;
 
 /// How long ago a time was: `5s`, `3m12s`, `42m`, `5h30m`, `3d`.
-pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
+pub fn age(time: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(time.as_second()).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     let two = |large: i64, large_unit: char, small: i64, small_unit: char| match small {
@@ -26,12 +26,12 @@ pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
 }
 
 /// The age of a time that is part of an object; empty if there is none.
-pub(crate) fn since(time: Option<&str>, now: Timestamp) -> String {
+pub fn since(time: Option<&str>, now: Timestamp) -> String {
     time.and_then(|time| time.parse().ok()).map_or_else(String::new, |time| age(time, now))
 }
 
 /// A sentence with ages in place of times.
-pub(crate) fn for_people(text: &str, now: Timestamp) -> String {
+pub fn for_people(text: &str, now: Timestamp) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((at, time)) = next_time(rest) {

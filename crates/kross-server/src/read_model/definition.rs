@@ -7,25 +7,29 @@ use super::instance::{condition, failed_condition, text};
 
 /// A ResourceGraphDefinition.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Definition(pub(crate) Json);
+pub struct Definition(pub Json);
 
 /// Whether an object is a definition.
-pub(crate) fn is_definition(object: &Json) -> bool {
+pub fn is_definition(object: &Json) -> bool {
     text(object, "/kind") == Some("ResourceGraphDefinition")
         && text(object, "/apiVersion").is_some_and(|version| version.starts_with("kro.run/"))
 }
 
 impl Definition {
-    pub(crate) fn new(object: Json) -> Self {
+    /// The object of a definition.
+    #[must_use]
+    pub fn new(object: Json) -> Self {
         Self(object)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// `metadata.name`.
+    #[must_use]
+    pub fn name(&self) -> &str {
         text(&self.0, "/metadata/name").unwrap_or_default()
     }
 
     /// `Active`, `Inactive`, `Deleting`, or empty if it was never reconciled.
-    pub(crate) fn state(&self) -> &str {
+    pub fn state(&self) -> &str {
         match text(&self.0, "/metadata/deletionTimestamp") {
             Some(_) => "Deleting",
             None => text(&self.0, "/status/state").unwrap_or_default(),
@@ -33,13 +37,13 @@ impl Definition {
     }
 
     /// Whether its API is served and everything about it is as desired.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         let is_true = condition(&self.0, "Ready").is_some_and(|ready| ready["status"] == "True");
         is_true && self.state() == "Active" && failed_condition(&self.0).is_none()
     }
 
     /// Group and kind of its instances.
-    pub(crate) fn served_kind(&self) -> (&str, &str) {
+    pub fn served_kind(&self) -> (&str, &str) {
         let field = |path: &str| text(&self.0, path);
         match field("/spec/schema/externalRef/kind") {
             Some(kind) => {
@@ -54,18 +58,18 @@ impl Definition {
     }
 
     /// Whether its instances are objects of a kind that another definition or operator serves.
-    pub(crate) fn is_of_existing_kind(&self) -> bool {
+    pub fn is_of_existing_kind(&self) -> bool {
         text(&self.0, "/spec/schema/externalRef/kind").is_some()
     }
 
     /// Whether it serves a kind.
-    pub(crate) fn serves(&self, api_version: &str, kind: &str) -> bool {
+    pub fn serves(&self, api_version: &str, kind: &str) -> bool {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         self.served_kind() == (group, kind)
     }
 
     /// Whether an object of the kind that it serves is an instance: of an existing kind, only those are that kross reconciles.
-    pub(crate) fn has_instance(&self, object: &Json) -> bool {
+    pub fn has_instance(&self, object: &Json) -> bool {
         !self.is_of_existing_kind()
             || object
                 .pointer("/metadata/annotations")
@@ -73,7 +77,7 @@ impl Definition {
     }
 
     /// The ids of the resources that a resource depends on.
-    pub(crate) fn dependencies(&self, id: &str) -> Vec<&str> {
+    pub fn dependencies(&self, id: &str) -> Vec<&str> {
         let resources = self.0.pointer("/status/resources").and_then(Json::as_array);
         let resource = resources.into_iter().flatten().find(|resource| resource["id"] == id);
         let dependencies = resource.and_then(|resource| resource["dependencies"].as_array());
@@ -81,7 +85,7 @@ impl Definition {
     }
 
     /// The number of the newest revision.
-    pub(crate) fn revision(&self) -> Option<i64> {
+    pub fn revision(&self) -> Option<i64> {
         self.0.pointer("/status/lastIssuedRevision").and_then(Json::as_i64)
     }
 }

@@ -19,17 +19,17 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Why objects in a remote cluster cannot be read, as one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unreadable(pub(crate) String);
+pub struct Unreadable(pub String);
 
 /// The remote clusters that a command has connected to, by their Secret.
 #[derive(Debug)]
-pub(crate) struct RemoteClusters<'a> {
+pub struct RemoteClusters<'a> {
     hub: &'a Hub,
     clients: Mutex<HashMap<String, Result<ClusterClient, Unreadable>>>,
 }
 
 /// The beginning of a kubectl command in the cluster of a Secret. Contains no credential: the shell reads the Secret.
-pub(crate) fn kubectl_in(secret: &str) -> String {
+pub fn kubectl_in(secret: &str) -> String {
     let (namespace, name, key) = address(secret);
     let key = key.replace('.', "\\.");
     format!(
@@ -45,7 +45,9 @@ fn address(secret: &str) -> (&str, &str, &str) {
 }
 
 impl<'a> RemoteClusters<'a> {
-    pub(crate) fn new(hub: &'a Hub) -> Self {
+    /// No connections yet.
+    #[must_use]
+    pub fn new(hub: &'a Hub) -> Self {
         Self { hub, clients: Mutex::default() }
     }
 
@@ -53,7 +55,7 @@ impl<'a> RemoteClusters<'a> {
     ///
     /// # Errors
     /// The caller may not read its Secret, or the Secret has no usable kubeconfig, or the cluster does not answer.
-    pub(crate) async fn client(&self, cluster: &ClusterStatus) -> Result<ClusterClient, Unreadable> {
+    pub async fn client(&self, cluster: &ClusterStatus) -> Result<ClusterClient, Unreadable> {
         let Some(secret) = &cluster.secret else {
             return Err(Unreadable(format!("cluster `{}` has no Secret", cluster.name)));
         };
@@ -98,7 +100,7 @@ impl<'a> RemoteClusters<'a> {
 ///
 /// # Errors
 /// It may not be read, or the cluster does not answer.
-pub(crate) async fn read(
+pub async fn read(
     client: &ClusterClient,
     api_version: &str,
     kind: &str,

@@ -3,10 +3,10 @@
 
 use kross_api::{ConnectStep, Reason};
 
-use super::super::tree::Tone;
+use super::super::Tone;
+use super::super::{Definition, failed_condition};
 use super::advice;
 use super::investigation::Investigation;
-use crate::hub::{Definition, failed_condition};
 
 /// Reasons of conditions that are about the connection to a cluster.
 const CONNECTION: &[ConnectStep] = &[

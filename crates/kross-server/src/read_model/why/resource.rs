@@ -5,14 +5,14 @@ use kross_api::{
 };
 use serde_json::Value as Json;
 
-use super::super::tree::Tone;
+use super::super::Tone;
+use super::super::{InstanceView, condition, failed_condition, text};
 use super::advice;
-use super::investigation::Investigation;
-use crate::hub::{InstanceView, condition, failed_condition, text};
+use super::investigation::{Investigation, WhyError};
 
 impl Investigation<'_> {
     /// Follows an instance.
-    pub(super) async fn instance(&mut self, instance: &Json) -> anyhow::Result<()> {
+    pub(super) async fn instance(&mut self, instance: &Json) -> Result<(), WhyError> {
         let view = InstanceView(instance);
         let state = if view.is_suspended() && !view.is_deleting() { "suspended" } else { view.state() };
         let tone = match () {
@@ -115,7 +115,7 @@ impl Investigation<'_> {
         instance: &Json,
         resources: &[ManagedResource],
         first: &ManagedResource,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), WhyError> {
         let mut entry = first;
         let mut seen = vec![first.id.as_str()];
         loop {
@@ -189,8 +189,8 @@ impl Investigation<'_> {
         instance: &Json,
         entry: &ManagedResource,
         cluster: &ClusterStatus,
-    ) -> anyhow::Result<()> {
-        let since = crate::hub::since(cluster.since.as_deref(), self.now);
+    ) -> Result<(), WhyError> {
+        let since = super::super::since(cluster.since.as_deref(), self.now);
         let state =
             if since.is_empty() { "not connected".to_owned() } else { format!("not connected for {since}") };
         let secret = cluster.secret.as_deref().map(|secret| format!(" (Secret {secret})"));
@@ -210,7 +210,7 @@ impl Investigation<'_> {
     }
 
     /// Ends at a cluster reference that leads to no cluster, such as one to a Secret that does not exist.
-    async fn unresolved_cluster(&mut self, instance: &Json, entry: &ManagedResource) -> anyhow::Result<()> {
+    async fn unresolved_cluster(&mut self, instance: &Json, entry: &ManagedResource) -> Result<(), WhyError> {
         let message = self.answer.why.clone();
         self.answer.next.extend(advice::command_in(&message));
         if let Some(secret) = entry.cluster.clone().or_else(|| advice::secret_in(&message)) {

@@ -3,24 +3,43 @@
 
 use std::collections::HashSet;
 
-use anyhow::bail;
 use jiff::Timestamp;
 use kross_api::annotations;
+use kross_cluster::ApiError;
 use serde_json::Value as Json;
 
-use super::super::tree::Tone;
-use super::answer::{Answer, Link};
-use crate::hub::{
-    ControllerLease, Definition, Hub, InstanceView, Owner, RemoteClusters, age, controller_lease, find_kind,
-    for_people, is_definition, text,
+use super::super::Tone;
+use super::super::{
+    ControllerLease, Definition, Hub, InstanceView, Owner, RemoteClusters, UnknownKind, age,
+    controller_lease, find_kind, for_people, is_definition, text,
 };
+use super::answer::{Answer, Link};
 
 /// Where a chain ends at the latest: objects can name each other in a circle.
 const MAX_LINKS: usize = 12;
 
+/// Why the reason could not be found.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyError {
+    /// It is nothing that kross reconciles or creates.
+    #[error("{title} is not an instance: no ResourceGraphDefinition serves `{kind}`")]
+    NotAnInstance {
+        /// The object, as `Shop team/web`.
+        title: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// The kind of its instance is not served.
+    #[error(transparent)]
+    UnknownKind(#[from] UnknownKind),
+    /// Its instance could not be read.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
 /// Follows one object.
 #[derive(Debug)]
-pub(super) struct Investigation<'h> {
+pub struct Investigation<'h> {
     pub(super) hub: &'h Hub,
     pub(super) remotes: RemoteClusters<'h>,
     pub(super) now: Timestamp,
@@ -30,7 +49,9 @@ pub(super) struct Investigation<'h> {
 }
 
 impl<'h> Investigation<'h> {
-    pub(super) fn new(hub: &'h Hub, now: Timestamp) -> Self {
+    /// Begins to follow an object at a time.
+    #[must_use]
+    pub fn new(hub: &'h Hub, now: Timestamp) -> Self {
         Self {
             hub,
             remotes: RemoteClusters::new(hub),
@@ -45,7 +66,7 @@ impl<'h> Investigation<'h> {
     ///
     /// # Errors
     /// The object is none that kross has anything to do with.
-    pub(super) async fn examine(mut self, object: Json) -> anyhow::Result<Answer> {
+    pub async fn examine(mut self, object: Json) -> Result<Answer, WhyError> {
         self.definitions = self.hub.definitions().await;
         if self.definitions.is_none() {
             self.note("you may not list definitions");
@@ -61,7 +82,7 @@ impl<'h> Investigation<'h> {
     }
 
     /// Follows an object by its kind.
-    pub(super) async fn follow(&mut self, object: Json) -> anyhow::Result<()> {
+    pub(super) async fn follow(&mut self, object: Json) -> Result<(), WhyError> {
         let uid = text(&object, "/metadata/uid").unwrap_or_default().to_owned();
         if !self.seen.insert(uid) || self.answer.chain.len() > MAX_LINKS {
             return Ok(());
@@ -80,7 +101,7 @@ impl<'h> Investigation<'h> {
             Box::pin(self.owner_of(&object, &owner)).await?;
         } else {
             let title = view.title();
-            bail!("{title} is not an instance: no ResourceGraphDefinition serves `{}`", view.kind());
+            return Err(WhyError::NotAnInstance { title, kind: view.kind().to_owned() });
         }
         Ok(())
     }
@@ -102,7 +123,7 @@ impl<'h> Investigation<'h> {
     }
 
     /// Follows the instance that an object belongs to.
-    async fn owner_of(&mut self, object: &Json, owner: &Owner) -> anyhow::Result<()> {
+    async fn owner_of(&mut self, object: &Json, owner: &Owner) -> Result<(), WhyError> {
         let title = InstanceView(object).title();
         let kind = match self.hub.kind_of(&owner.api_version(), &owner.kind) {
             Some(kind) => kind,

@@ -3,14 +3,14 @@
 use kross_api::Reason;
 use serde_json::Value as Json;
 
-use super::super::tree::Tone;
+use super::super::Tone;
+use super::super::{InstanceView, condition, failed_condition, text};
 use super::advice;
-use super::investigation::Investigation;
-use crate::hub::{InstanceView, condition, failed_condition, text};
+use super::investigation::{Investigation, WhyError};
 
 impl Investigation<'_> {
     /// Follows an application, a claim or a target.
-    pub(super) async fn workload(&mut self, object: &Json) -> anyhow::Result<()> {
+    pub(super) async fn workload(&mut self, object: &Json) -> Result<(), WhyError> {
         let view = InstanceView(object);
         let ready = condition(object, "Ready").is_some_and(|ready| ready["status"] == "True");
         let ready = ready && !view.is_deleting();
@@ -78,7 +78,7 @@ impl Investigation<'_> {
     }
 
     /// Follows an application to its target, or to a resource of it that failed.
-    async fn application(&mut self, application: &Json) -> anyhow::Result<bool> {
+    async fn application(&mut self, application: &Json) -> Result<bool, WhyError> {
         let namespace = text(application, "/metadata/namespace").unwrap_or_default();
         if let Some(target) = text(application, "/spec/targetRef/name")
             && self.target_of(&format!("{namespace}/{target}")).await?
@@ -102,7 +102,7 @@ impl Investigation<'_> {
     }
 
     /// Follows a target, given as `namespace/name`, if it is the cause. Returns whether it is.
-    pub(super) async fn target_of(&mut self, target: &str) -> anyhow::Result<bool> {
+    pub(super) async fn target_of(&mut self, target: &str) -> Result<bool, WhyError> {
         let Some((namespace, name)) = target.split_once('/') else { return Ok(false) };
         let Ok(kind) = self.hub.kind("kubernetestargets.workload.crossplane.io") else { return Ok(false) };
         match self.hub.get(&kind, Some(namespace), name).await {

@@ -4,17 +4,17 @@
 use kross_api::{FINALIZER, ManagedResource, ResourceState, annotations};
 use serde_json::Value as Json;
 
-use super::super::tree::Tone;
+use super::super::Tone;
+use super::super::{InstanceView, condition, text};
 use super::advice;
-use super::investigation::Investigation;
-use crate::hub::{InstanceView, condition, text};
+use super::investigation::{Investigation, WhyError};
 
 /// What an object says that is deleted after others.
 const DEPENDENTS: &str = "waiting for dependents to be deleted";
 
 impl Investigation<'_> {
     /// Follows the deletion of an instance.
-    pub(super) async fn deletion(&mut self, instance: &Json) -> anyhow::Result<()> {
+    pub(super) async fn deletion(&mut self, instance: &Json) -> Result<(), WhyError> {
         let view = InstanceView(instance);
         let finalizers = instance.pointer("/metadata/finalizers").and_then(Json::as_array);
         let others: Vec<&str> = finalizers.into_iter().flatten().filter_map(Json::as_str).collect();
@@ -73,7 +73,7 @@ impl Investigation<'_> {
             return false;
         }
         let view = InstanceView(object);
-        let failed = crate::hub::failed_condition(object).and_then(|failed| failed["message"].as_str());
+        let failed = super::super::failed_condition(object).and_then(|failed| failed["message"].as_str());
         if let Some(message) = failed.filter(|message| !message.is_empty()) {
             self.answer.why = message.to_owned();
             self.answer.next.extend(advice::command_in(message));

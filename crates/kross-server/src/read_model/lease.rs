@@ -15,7 +15,7 @@ const GRACE: i64 = 15;
 
 /// What the Leases on the hub say about controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ControllerLease {
+pub enum ControllerLease {
     /// There is none, or it may not be read.
     Unknown,
     /// One is held.
@@ -32,7 +32,7 @@ pub(crate) enum ControllerLease {
 }
 
 /// Reads the Leases of controllers.
-pub(crate) async fn controller_lease(hub: &Hub, now: Timestamp) -> ControllerLease {
+pub async fn controller_lease(hub: &Hub, now: Timestamp) -> ControllerLease {
     let Ok(kind) = hub.kind("leases.coordination.k8s.io") else { return ControllerLease::Unknown };
     // It is in the namespace of the controller, which commands do not know.
     let listed = tokio::time::timeout(Duration::from_secs(5), hub.list(&kind, None, None)).await;
