@@ -380,15 +380,21 @@ async fn an_inventory_names_no_secret_of_another_instance() {
     }
     // The Secret of the instance `prod`, in the namespace that the definition sets.
     let reference = format!("secret/{}/prod-kubeconfig/kubeconfig", tenants.theirs);
-    let forged = tenants.forged_inventory("a", &reference, tenants.uid().await).await;
+    // Another UID: both Secrets lead to one cluster, and what `a` has there by its own Secret needs no other.
+    let forged = tenants.forged_inventory("a", &reference, "another".to_owned()).await;
     world.patch("a", json!({"metadata": {"annotations": {INVENTORY: forged}}})).await;
     let is_refused = |instance: &Json| cluster_entry(instance, "prod-kubeconfig")["connected"] == false;
     world.until("a", is_refused).await;
+    world.delete("a").await;
+    let is_waiting = |instance: &Json| {
+        let message = condition(instance, "ResourcesReady")["message"].to_string();
+        message.contains("prod-kubeconfig") && message.contains(ALLOWED)
+    };
+    world.until("a", is_waiting).await;
     let abandoned = json!({"metadata": {"annotations": {"kro.run/abandon-cluster": "*"}}});
     world.patch("a", abandoned).await;
-    for name in ["a", "prod"] {
-        tenants.delete(name).await;
-    }
+    wait::until_deleted(&world.instances, "a").await;
+    tenants.delete("prod").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
