@@ -13,11 +13,12 @@ pub use text::to_yaml;
 
 use crate::workload::first_version;
 use crate::{
-    GraphRevision, GraphRevisionSpec, GraphRevisionStatus, KubernetesApplication,
-    KubernetesApplicationResource, KubernetesApplicationResourceSpec, KubernetesApplicationResourceStatus,
-    KubernetesApplicationSpec, KubernetesApplicationStatus, KubernetesCluster, KubernetesClusterClass,
-    KubernetesClusterClassSpec, KubernetesClusterSpec, KubernetesClusterStatus, KubernetesTarget,
-    KubernetesTargetSpec, KubernetesTargetStatus, ResourceGraphDefinition, ResourceGraphDefinitionSpec,
+    ClusterConnection, ClusterConnectionSpec, ClusterConnectionStatus, GraphRevision, GraphRevisionSpec,
+    GraphRevisionStatus, KubernetesApplication, KubernetesApplicationResource,
+    KubernetesApplicationResourceSpec, KubernetesApplicationResourceStatus, KubernetesApplicationSpec,
+    KubernetesApplicationStatus, KubernetesCluster, KubernetesClusterClass, KubernetesClusterClassSpec,
+    KubernetesClusterSpec, KubernetesClusterStatus, KubernetesTarget, KubernetesTargetSpec,
+    KubernetesTargetStatus, ResourceGraphDefinition, ResourceGraphDefinitionSpec,
     ResourceGraphDefinitionStatus,
 };
 
@@ -25,6 +26,7 @@ use crate::{
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut all = graph_crds();
+    all.push(connection_crd());
     all.extend(target_crds());
     all
 }
@@ -42,6 +44,15 @@ pub fn graph_crds() -> Vec<CustomResourceDefinition> {
         .into_iter()
         .map(|(crd, schema)| with_schema(crd, &schema))
         .collect()
+}
+
+/// The CustomResourceDefinition of the state of clusters. The controller runs without it, and then publishes none.
+#[must_use]
+pub fn connection_crd() -> CustomResourceDefinition {
+    let connection = root_schema::<ClusterConnectionSpec, ClusterConnectionStatus>(
+        "The connection of the controller to a remote cluster. The controller writes it; nobody else needs to.",
+    );
+    with_schema(ClusterConnection::crd(), &connection)
 }
 
 /// The CustomResourceDefinitions of published and claimed clusters and of applications, which can be left out.

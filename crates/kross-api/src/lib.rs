@@ -27,6 +27,7 @@
 
 mod access;
 mod cluster;
+mod cluster_connection;
 mod compute;
 mod condition;
 mod connection_failure;
@@ -49,6 +50,10 @@ pub mod yaml;
 
 pub use access::Access;
 pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
+pub use cluster_connection::{
+    ClusterConnection, ClusterConnectionSpec, ClusterConnectionStatus, ConnectionCredential,
+    ConnectionSecretReference, cluster_connection_name,
+};
 pub use compute::{
     COMPUTE_GROUP, ClassReference, ClassTemplate, ClassTemplateMetadata, KubernetesCluster,
     KubernetesClusterClass, KubernetesClusterClassSpec, KubernetesClusterSpec, KubernetesClusterStatus,
@@ -56,7 +61,9 @@ pub use compute::{
 };
 pub use condition::{Condition, ConditionSet, ConditionStatus, ObjectFacts};
 pub use connection_failure::{ConnectStep, ConnectionAdvice, ConnectionFailure};
-pub use crds::{crd_yaml, crds, crds_yaml, generated_files, graph_crds, target_crds, to_yaml};
+pub use crds::{
+    connection_crd, crd_yaml, crds, crds_yaml, generated_files, graph_crds, target_crds, to_yaml,
+};
 pub use definition::{
     CrdMetadata, DEFAULT_GROUP, DefinitionState, Dependency, ForEach, PrinterColumn, Resource,
     ResourceGraphDefinition, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, ResourceInformation,
@@ -81,10 +88,10 @@ pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapsh
 pub use selector::{LabelSelector, SelectorRequirement};
 pub use status::{ClusterStatus, MORE_CLUSTERS, ManagedResource, instance_status_schemas, whole_seconds};
 pub use vocabulary::{
-    APPLYSET_KEY_PREFIX, ApplicationState, BindingPhase, ConditionType, FINALIZER, FailureReason,
-    INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState,
-    Operation, PROTECTION_FINALIZER, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode, annotations,
-    connection_keys, labels, managers,
+    APPLYSET_KEY_PREFIX, ApplicationState, BindingPhase, ClusterState, ConditionType, FINALIZER,
+    FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX,
+    NodeState, Operation, PROTECTION_FINALIZER, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode,
+    annotations, connection_keys, labels, managers,
 };
 pub use workload::{
     ApplicationTemplate, KubernetesApplication, KubernetesApplicationResource,

@@ -9,7 +9,9 @@ pub mod managers;
 mod states;
 
 pub use conditions::{ConditionType, FailureReason, Operation, Reason};
-pub use states::{ApplicationState, BindingPhase, InstanceState, NodeState, ResourceState, SyncMode};
+pub use states::{
+    ApplicationState, BindingPhase, ClusterState, InstanceState, NodeState, ResourceState, SyncMode,
+};
 
 /// Prefix of label and annotation keys that templates must not set, like [`INTERNAL_KEY_PREFIX`].
 pub const KEY_PREFIX: &str = "kro.run/";

@@ -83,8 +83,8 @@ pub use object::{
 };
 pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
-    ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionAdvice, ConnectionFailure,
-    ConnectionState, KubeconfigSecret,
+    ClusterReport, ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionAdvice,
+    ConnectionFailure, ConnectionState, KubeconfigSecret,
 };
 pub use secrets::{
     SecretConsumer, SecretName, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig,

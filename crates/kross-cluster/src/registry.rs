@@ -28,14 +28,16 @@ mod hub_identity;
 mod identity_claims;
 mod probe;
 mod protection;
+mod report;
 mod secret_content;
 mod view;
 mod watched_secret;
 
 pub use connection_state::{ClusterChange, ClusterEvent, ClusterIdentity, Connection, ConnectionState};
-pub use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure};
+pub use kross_api::{ClusterState, ConnectStep, ConnectionAdvice, ConnectionFailure};
 pub use protection::KubeconfigSecret;
-pub use view::{ClusterState, ClusterTotals, ClusterView};
+pub use report::ClusterReport;
+pub use view::{ClusterTotals, ClusterView};
 
 use credential_entry::{Attempts, CredentialEntry};
 use hub_identity::HubIdentity;
@@ -243,6 +245,12 @@ impl ClusterRegistry {
     #[must_use]
     pub fn states(&self) -> Vec<ClusterView> {
         self.inner.views()
+    }
+
+    /// What is known of every cluster that has a handle, sorted by Secret.
+    #[must_use]
+    pub fn reports(&self) -> Vec<ClusterReport> {
+        self.inner.reports()
     }
 
     /// The counters of all clusters since the process started.

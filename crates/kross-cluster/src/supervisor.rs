@@ -26,6 +26,8 @@ pub enum Task {
     Cache,
     /// Connects to a remote cluster and probes it.
     Cluster,
+    /// Publishes the states of remote clusters.
+    Connections,
     /// Compiles a graph, or parses the schemas for it.
     Compile,
     /// Turns events of caches and clusters into keys of work queues.
@@ -43,10 +45,11 @@ static PANICS: [AtomicU64; Task::ALL.len()] = [const { AtomicU64::new(0) }; Task
 
 impl Task {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Audit,
         Self::Cache,
         Self::Cluster,
+        Self::Connections,
         Self::Compile,
         Self::Dispatch,
         Self::Events,
@@ -61,6 +64,7 @@ impl Task {
             Self::Audit => "audit",
             Self::Cache => "cache",
             Self::Cluster => "cluster",
+            Self::Connections => "connections",
             Self::Compile => "compile",
             Self::Dispatch => "dispatch",
             Self::Events => "events",

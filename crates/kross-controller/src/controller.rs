@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::cluster_connection;
 use crate::connection_secret;
 use crate::context::Context;
 use crate::definition;
@@ -349,6 +350,7 @@ async fn work(
     if let Some(period) = context.settings.caches.resync_period {
         workers.spawn(resync::run(Arc::clone(context), period));
     }
+    workers.spawn(cluster_connection::run(Arc::clone(context)));
     // It ends once the Secrets of earlier processes are looked through; the workers never do.
     let review_secrets = async {
         tokio::join!(

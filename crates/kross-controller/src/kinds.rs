@@ -34,6 +34,10 @@ pub(crate) fn revision() -> Arc<ApiKind> {
     Arc::new(ApiKind::custom(group, "v1alpha1", kind, "graphrevisions", false))
 }
 
+pub(crate) fn cluster_connection() -> Arc<ApiKind> {
+    Arc::new(ApiKind::custom("kro.run", "v1alpha1", "ClusterConnection", "clusterconnections", false))
+}
+
 pub(crate) fn namespace() -> Arc<ApiKind> {
     Arc::new(ApiKind::custom("", "v1", "Namespace", "namespaces", false))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions};
 
 use crate::access_reviews::ReviewAges;
+use crate::cluster_connection::ConnectionIntervals;
 use crate::preflight::PreflightIntervals;
 
 /// The settings of the controller.
@@ -46,6 +47,8 @@ pub struct Settings {
     pub caches: CacheOptions,
     /// Options of the connections to other clusters.
     pub clusters: ClusterOptions,
+    /// How often the states of other clusters are published.
+    pub connections: ConnectionIntervals,
     /// How often preflights of other clusters run.
     pub preflights: PreflightIntervals,
     /// Whether changes of conditions are emitted as Events.
@@ -79,6 +82,7 @@ impl Default for Settings {
             instance_backoff: Backoff::default(),
             caches: CacheOptions::default(),
             clusters: ClusterOptions::default(),
+            connections: ConnectionIntervals::default(),
             preflights: PreflightIntervals::default(),
             condition_events: true,
             condition_metrics: false,

@@ -9,5 +9,7 @@ pub const LABELLER: &str = "kro.run/labeller";
 pub const STATE: &str = "kro.run/state";
 /// Writes definitions, revisions and CRDs. The API server derives this name from kro's user agent.
 pub const CONTROLLER: &str = "kro";
+/// Writes ClusterConnections.
+pub const CONNECTIONS: &str = "kro.run/connections";
 /// Writes targets, applications, claims and managed resources: references in their specs, finalizers, copies of Secrets.
 pub const WORKLOAD: &str = "kro.run/workload";

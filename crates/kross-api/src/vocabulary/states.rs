@@ -71,6 +71,25 @@ wire_enum! {
 }
 
 wire_enum! {
+    /// Whether a remote cluster is connected.
+    ClusterState {
+        /// The first attempt to connect is running.
+        Connecting = "Connecting",
+        /// It is connected.
+        Connected = "Connected",
+        /// It is not connected.
+        NotConnected = "NotConnected",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the macro declares the variants without attributes")]
+impl Default for ClusterState {
+    fn default() -> Self {
+        Self::Connecting
+    }
+}
+
+wire_enum! {
     /// `status.state` of an application and of its resources.
     ApplicationState {
         /// No target is chosen, or it cannot be used yet.

@@ -3,24 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use kross_api::{ConnectStep, FailureReason};
+use kross_api::{ClusterState, ConnectStep, FailureReason};
 use serde::Serialize;
 
 use super::Inner;
 use super::connection_state::{ClusterIdentity, ConnectionState};
 use super::watched_secret::{SecretSnapshot, WatchedSecret};
-
-/// Whether a cluster is connected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-pub enum ClusterState {
-    /// The first attempt to connect is running.
-    #[default]
-    Connecting,
-    /// It is connected.
-    Connected,
-    /// It is not connected, for the reason given.
-    NotConnected,
-}
 
 /// A cluster as the status page shows it.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -226,6 +226,11 @@ impl Instances {
         self.lock().cluster_users.get(secret).into_iter().flatten().cloned().collect()
     }
 
+    /// How many instances use the cluster of a Secret.
+    pub(crate) fn count_cluster_users(&self, secret: &SecretAddress) -> usize {
+        self.lock().cluster_users.get(secret).map_or(0, HashSet::len)
+    }
+
     /// How long an instance waits after an event in one of its remote clusters: the more it uses, the longer, so that one pass
     /// serves the events of many.
     pub(crate) fn batch_wait(&self, instance: &ObjectKey) -> Duration {

@@ -2,12 +2,14 @@
 //! clusters there are, so series are shared out fairly; and names of Secrets are shown only to those who may see them.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use kross_cluster::{ClusterState, ClusterView};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+
+use crate::fair_share::{Contender, fair_share};
 
 /// How many clusters have series of their own.
 pub(super) const MAX_SERIES: usize = 100;
@@ -63,21 +65,13 @@ pub(super) fn with_own_series(views: &[ClusterView]) -> BTreeMap<&str, bool> {
     for view in views {
         *secrets.entry(&view.secret).or_default() |= was_connected(view);
     }
-    if secrets.len() <= MAX_SERIES {
-        return secrets;
-    }
-    let mut ranks: HashMap<(&str, bool), usize> = HashMap::new();
-    let mut ranked: Vec<_> = secrets
-        .into_iter()
-        .map(|(secret, connected)| {
-            let namespace = secret.split_once('/').map_or(secret, |(namespace, _)| namespace);
-            let rank = ranks.entry((namespace, connected)).or_default();
-            *rank += 1;
-            (!connected, *rank, secret)
-        })
-        .collect();
-    ranked.sort_unstable();
-    ranked.into_iter().take(MAX_SERIES).map(|(never, _, secret)| (secret, !never)).collect()
+    let contenders = secrets.into_iter().map(|(secret, connected)| Contender {
+        namespace: secret.split_once('/').map_or(secret, |(namespace, _)| namespace).to_owned(),
+        name: secret.to_owned(),
+        is_preferred: connected,
+        item: (secret, connected),
+    });
+    fair_share(contenders, MAX_SERIES).into_iter().collect()
 }
 
 /// Whether it is connected or was: an outage does not end its series.

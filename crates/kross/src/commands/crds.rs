@@ -17,7 +17,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let crds = if arguments.without_targets { kross_api::graph_crds() } else { kross_api::crds() };
+    let mut crds = kross_api::crds();
+    if arguments.without_targets {
+        let targets = kross_api::target_crds();
+        crds.retain(|crd| !targets.contains(crd));
+    }
     output.data(kross_api::crds_yaml(&crds).trim_end())?;
     Ok(Outcome::Success)
 }

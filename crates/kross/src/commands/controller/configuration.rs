@@ -132,6 +132,7 @@ impl FlagValues {
                 ..defaults.caches
             },
             clusters: self.clusters()?,
+            connections: defaults.connections,
             preflights: defaults.preflights,
             condition_events: gates.events,
             condition_metrics: gates.metrics,

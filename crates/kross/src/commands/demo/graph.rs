@@ -27,7 +27,7 @@ pub(super) async fn connect([hub, ..]: &[ControlPlane; 3]) -> anyhow::Result<Clu
 
 /// Installs what `kross crds` prints.
 pub(super) async fn install(hub: &ClusterClient) -> anyhow::Result<()> {
-    for crd in kross_api::graph_crds() {
+    for crd in kross_api::graph_crds().into_iter().chain([kross_api::connection_crd()]) {
         apply(hub, &serde_json::to_value(crd)?).await?;
     }
     Ok(())

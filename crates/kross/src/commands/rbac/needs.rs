@@ -33,6 +33,9 @@ pub(super) fn on_the_hub(graph: &Graph, account: Option<&Account>) -> Vec<Need> 
             Placement::Remote(remote) => needs.extend(secret_needs(node, remote, graph.instance.namespaced)),
         }
     }
+    if graph.nodes.iter().any(|node| matches!(node.placement, Placement::Remote(_))) {
+        needs.extend(connection_needs());
+    }
     needs.push(Need::new("events.k8s.io", "events", &[Verb::Create, Verb::Patch], "record Events"));
     needs.extend(process_needs());
     needs
@@ -41,6 +44,16 @@ pub(super) fn on_the_hub(graph: &Graph, account: Option<&Account>) -> Vec<Need> 
 /// Where a reference without a namespace leads: to the namespaces of the instances, unless they have none.
 pub(super) fn instances(graph: &Graph) -> Option<Scope> {
     graph.instance.namespaced.then_some(Scope::Instances)
+}
+
+/// What the controller needs to tell people of other clusters.
+fn connection_needs() -> Vec<Need> {
+    let why = "publish the state of clusters";
+    let (objects, verbs) = ("clusterconnections", [Verb::List, Verb::Watch, Verb::Create, Verb::Delete]);
+    vec![
+        Need::new("kro.run", objects, &verbs, why),
+        Need::new("kro.run", &format!("{objects}/status"), &[Verb::Update], why),
+    ]
 }
 
 /// What the controller needs whatever the graphs are.
