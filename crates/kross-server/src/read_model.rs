@@ -7,6 +7,7 @@ use kross_cluster::{ApiError, ApiKind, ClusterClient};
 use serde_json::Value as Json;
 
 mod age;
+mod cluster_connections;
 mod definition;
 mod instance;
 mod kinds;
@@ -16,6 +17,7 @@ mod tone;
 pub mod why;
 
 pub use age::{age, for_people, since};
+pub use cluster_connections::{CONNECTIONS, ClusterConnectionView, ClusterConnections};
 pub use definition::{Definition, is_definition};
 pub use instance::{InstanceView, Owner, condition, failed_condition, text};
 pub use kinds::{UnknownKind, find as find_kind};

@@ -8,6 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::output::Output;
 
+mod check;
 mod cluster;
 mod completion;
 mod controller;
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Check the installation, or whether the hub can have one
+    Check(check::Arguments),
     /// Register, check and remove remote clusters
     Cluster(cluster::Arguments),
     /// Print the completion script of a shell
@@ -114,6 +117,7 @@ impl Arguments {
     /// Runs the command. Exit codes: 0 for yes or done, 1 for no (invalid, differs, not ready), 2 for an error.
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
+            Command::Check(arguments) => check::run(&arguments, output),
             Command::Cluster(arguments) => cluster::run(&arguments, output),
             Command::Completion(arguments) => completion::run(&arguments, Self::command(), output),
             Command::Controller(arguments) => controller::run(&arguments, output),

@@ -2,8 +2,9 @@
 
 use anyhow::Context;
 pub(crate) use kross_server::read_model::{
-    ControllerLease, DEFINITIONS, Definition, Hub, InstanceView, Owner, RemoteClusters, Tone, age, condition,
-    controller_lease, failed_condition, find_kind, for_people, is_definition, read_object, since, text,
+    ClusterConnectionView, ClusterConnections, ControllerLease, DEFINITIONS, Definition, Hub, InstanceView,
+    Owner, RemoteClusters, Tone, age, condition, controller_lease, failed_condition, find_kind, for_people,
+    is_definition, read_object, since, text,
 };
 
 mod connection;

@@ -36,7 +36,10 @@ Examples:
   kross get definitions
 
   # List the remote clusters, whether they are connected, and how many instances use them
-  kross get clusters -A";
+  kross get clusters -A
+
+  # List those that are not connected, since when and why; exits 1 if there is any
+  kross get clusters -A --failing -o wide";
 
 /// How long changes are collected before the list is printed again.
 const DEBOUNCE: Duration = Duration::from_millis(300);
@@ -150,11 +153,11 @@ async fn list(
         Requested::Clusters => clusters::clusters(hub, namespace, selector).await?,
     };
     for name in names {
-        if !listed.items.iter().any(|item| item.name == *name) {
+        if !listed.items.iter().any(|item| item.is_named(name)) {
             listed.problems.push(format!("`{name}` does not exist{}", in_namespace(namespace)));
         }
     }
-    listed.items.retain(|item| names.is_empty() || names.contains(&item.name));
+    listed.items.retain(|item| names.is_empty() || names.iter().any(|name| item.is_named(name)));
     listed.items.retain(|item| !arguments.failing || !item.ready);
     Ok(listed)
 }

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::world::{World, config_map};
 
 /// A kubeconfig of a user of the hub with these rights in the namespace of the test.
-async fn user(world: &World, name: &str, access: Access) -> tempfile::NamedTempFile {
+pub(crate) async fn user(world: &World, name: &str, access: Access) -> tempfile::NamedTempFile {
     let kubeconfig = world.fixture.hub.plane.mint_token(&world.namespace, name, &access).await.unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig.to_string()).unwrap();

@@ -1,9 +1,11 @@
 //! `kross get`, `kross events` and `kross trace`.
 
+use kross_local::{Access, rule};
 use kross_testing::{Fault, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value as Json, json};
 
+use crate::flags::user;
 use crate::world::{World, columns, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,19 +54,104 @@ async fn lists_definitions_and_why_one_is_not_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_clusters_and_who_uses_them() {
+async fn lists_clusters_and_what_an_outage_of_one_affects() {
     let world = World::new().await;
-    world.ready("Spread", "x", json!([config_map("a", true, "x")])).await;
-    let listed = world.kross(&["get", "clusters"]);
-    insta::assert_snapshot!("clusters", columns(&listed.data));
+    world.ready("Spread", "x", json!([config_map("a", true, "x"), config_map("b", false, "x")])).await;
+    let connections = world.api("kro.run/v1alpha1", "ClusterConnection", None);
+    let name = format!("{}.eu-kubeconfig", world.namespace);
+    let until = async |state: &str| {
+        wait::until_object(&connections, &name, |object| {
+            let status = &object.data["status"];
+            status["state"] == state && status["instances"] == 1 && status["objects"] == 1
+        })
+        .await;
+    };
+    until("Connected").await;
+    let listed = world.kross(&["get", "clusters", "eu-kubeconfig"]);
+    let table = columns(&listed.data);
+    let line = table.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with("team/eu-kubeconfig  Connected  Watch  v1.") && line.contains("  1  1  "),
+        "{table}"
+    );
+    let named = world.kross(&["get", "clusters", "-A", "-o", "name"]);
+    assert!(named.data.contains("clusterconnection.kro.run/team.eu-kubeconfig\n"), "{named:?}");
+
     world.proxy.set(Fault::Refuse);
-    world.until("Spread", "x", |instance| instance["status"]["clusters"][0]["connected"] == false).await;
+    until("NotConnected").await;
     let lost = world.kross(&["get", "clusters", "--failing", "-o", "wide"]);
     assert_eq!(lost.code, 1);
     let table = columns(&lost.data);
-    let line = table.lines().nth(1).unwrap();
-    assert!(line.starts_with("team/eu-kubeconfig  False  Watch  1  1"), "{line}");
+    assert!(
+        table.contains("team/eu-kubeconfig  NotConnected  Watch") && table.contains("connection refused"),
+        "{table}"
+    );
+    let affected = world.kross_subcommand("cluster", &["affected", "eu-kubeconfig"]);
+    assert_eq!((affected.code, affected.notes.as_str()), (0, ""));
+    insta::assert_snapshot!("affected", affected.data);
+    let json = world.kross_subcommand("cluster", &["affected", "team.eu-kubeconfig", "-o", "json"]);
+    let json: Json = serde_json::from_str(&json.data).unwrap();
+    assert_eq!(json["instances"][0]["objects"][0]["name"], "x-a", "{json:#}");
+
+    // Somebody without rights on ClusterConnections reads the statuses of instances.
+    let rights =
+        Access::none().in_namespace(&world.namespace, [rule(&["kro.run"], &["*"], &["get", "list"])]);
+    let tenant = user(&world, "clusters", rights).await;
+    let listed = world.kross_as(tenant.path(), &["get", "clusters"]);
+    assert!(listed.notes.contains("you may not list ClusterConnections"), "{listed:?}");
+    assert!(columns(&listed.data).contains("team/eu-kubeconfig  NotConnected  Watch  -  1  1"), "{listed:?}");
     world.proxy.set(Fault::Pass);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_names_what_is_wrong_with_an_installation() {
+    let world = World::new().await;
+    world.ready("Checked", "x", json!([config_map("a", true, "x")])).await;
+    world.submit("Unchecked", json!([config_map("a", false, "${nothing.here}")])).await;
+    let definitions = world.api("kro.run/v1alpha1", "ResourceGraphDefinition", None);
+    wait::until_object(&definitions, "unchecked", |object| object.data["status"]["state"] == "Inactive")
+        .await;
+    let all = world.kross(&["check"]);
+    assert_eq!(all.code, 1, "{all:?}");
+    for line in [
+        "√ the API server answers",
+        "√ `resourcegraphdefinitions.kro.run` is installed",
+        "√ `kubernetestargets.workload.crossplane.io` is installed",
+        "√ `clusterconnections.kro.run` is installed",
+        "× all definitions are active\n",
+        "`unchecked`: ",
+    ] {
+        assert!(all.data.contains(line), "{line} is not in\n{}", all.data);
+    }
+    let short = world.kross(&["check", "-o", "short"]);
+    assert!(!short.data.contains("√ the") && short.data.contains("docs/operating.md#failures"), "{short:?}");
+    let json = world.kross(&["check", "-o", "json"]);
+    let json: Json = serde_json::from_str(&json.data).unwrap();
+    assert_eq!(json["checks"][0]["verdict"], "ok");
+
+    let before = world.kross(&["check", "--pre"]);
+    assert!(before.data.contains("√ kro does not run on this cluster"), "{}", before.data);
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "kro", "namespace": world.namespace, "labels": {"app.kubernetes.io/name": "kro"}},
+        "spec": {"selector": {"matchLabels": {"app": "kro"}}, "template": {"metadata": {"labels": {"app": "kro"}},
+            "spec": {"containers": [{"name": "kro", "image": "kro:0.9.4"}]}}}});
+    world.apply(&deployment).await;
+    let before = world.kross(&["check", "--pre"]);
+    assert_eq!(before.code, 1);
+    let expected = "Deployment team/kro (kro:0.9.4) would reconcile the same definitions";
+    assert!(before.data.contains(expected), "{}", before.data);
+    let deployments = world.api("apps/v1", "Deployment", Some(&world.namespace));
+    deployments.delete("kro", &Default::default()).await.unwrap();
+    let nobody = user(&world, "unchecked", Access::none()).await;
+    let before = world.kross_as(nobody.path(), &["check", "--pre", "-o", "short"]);
+    assert_eq!(before.code, 1);
+    assert!(
+        before.data.contains("× you may create clusterroles.rbac.authorization.k8s.io"),
+        "{}",
+        before.data
+    );
+    let nowhere = world.kross(&["check", "--server", "https://127.0.0.1:1"]);
+    assert_eq!((nowhere.code, nowhere.data.as_str()), (2, ""), "{nowhere:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

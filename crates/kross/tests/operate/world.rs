@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use kross_cluster::{ClientOptions, ClusterClient, ClusterId};
-use kross_controller::{Controller, Settings};
+use kross_controller::{ConnectionIntervals, Controller, Settings};
 use kross_local::Kubeconfig;
 use kross_testing::{FaultProxy, Fixture, wait};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
@@ -85,7 +86,14 @@ impl World {
                 let options = ClientOptions::for_version("devel");
                 let client = ClusterClient::trusted(ClusterId::local(), config, options).await.unwrap();
                 let mut registry = prometheus_client::registry::Registry::default();
-                let controller = Controller::new(client.clone(), client, Settings::default(), &mut registry);
+                // What is published of clusters follows their use at once.
+                let connections = ConnectionIntervals {
+                    compare: Duration::from_millis(200),
+                    details: Duration::from_millis(500),
+                    ..ConnectionIntervals::default()
+                };
+                let settings = Settings { connections, ..Settings::default() };
+                let controller = Controller::new(client.clone(), client, settings, &mut registry);
                 let _ = send.send(controller.readiness());
                 controller.run(std::future::pending()).await.unwrap();
             });
@@ -192,18 +200,25 @@ impl World {
         self.kross_as(&self.fixture.hub.plane.admin_path(), arguments)
     }
 
+    /// Runs a subcommand of a command, as the administrator of the hub and in the test's namespace.
+    pub fn kross_subcommand(&self, command: &str, arguments: &[&str]) -> Answer {
+        let (admin, namespace) = (self.fixture.hub.plane.admin_path(), self.namespace.clone());
+        let arguments: Vec<String> = arguments.iter().map(|text| text.replace(TEAM, &namespace)).collect();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_kross"));
+        program.arg(command).args(arguments).arg("--kubeconfig").arg(admin).args(["--namespace", &namespace]);
+        self.answer(&mut program)
+    }
+
     /// Runs `kross` with a kubeconfig.
     pub fn kross_as(&self, kubeconfig: &std::path::Path, arguments: &[&str]) -> Answer {
         let (command, rest) = arguments.split_first().unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_kross"))
-            .arg(command)
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .args(["--namespace", &self.namespace])
-            .args(rest)
-            .env_remove("KUBECONFIG")
-            .output()
-            .unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_kross"));
+        program.arg(command).arg("--kubeconfig").arg(kubeconfig);
+        self.answer(program.args(["--namespace", &self.namespace]).args(rest))
+    }
+
+    fn answer(&self, program: &mut Command) -> Answer {
+        let output = program.env_remove("KUBECONFIG").output().unwrap();
         let text = |bytes: Vec<u8>| self.normalized(&String::from_utf8(bytes).unwrap());
         Answer { code: output.status.code().unwrap(), data: text(output.stdout), notes: text(output.stderr) }
     }

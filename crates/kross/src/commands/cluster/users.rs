@@ -8,7 +8,7 @@ use super::super::get::all_instances;
 use crate::hub::{Hub, InstanceView, text};
 
 /// A kind that publishes clusters.
-const TARGETS: &str = "kubernetestargets.workload.crossplane.io";
+pub(super) const TARGETS: &str = "kubernetestargets.workload.crossplane.io";
 
 /// The users of a Secret, as a command line names them: `app/web -n team`. Sorted.
 ///
@@ -40,7 +40,7 @@ fn argument(view: InstanceView<'_>) -> String {
 }
 
 /// Whether the inventory of an instance, or else its status, names a Secret. An inventory that cannot be read may name any.
-fn names(instance: &Json, namespace: &str, name: &str) -> bool {
+pub(super) fn names(instance: &Json, namespace: &str, name: &str) -> bool {
     let view = InstanceView(instance);
     let is_it = |secret: &SecretAddress| secret.namespace == namespace && secret.name == name;
     let reported = || {

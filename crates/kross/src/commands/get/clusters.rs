@@ -1,153 +1,103 @@
-//! Lists remote clusters: those that instances use, as their statuses say, and those that targets publish.
+//! Lists remote clusters: from the ClusterConnections that the controller publishes or, where those cannot be read, from the
+//! statuses of instances and targets.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use kross_api::ClusterStatus;
-use serde_json::{Value as Json, json};
+use kross_api::ClusterState;
 
-use super::list::{Item, Listed, instances, yes_no};
-use crate::hub::{Hub, InstanceView, condition, text};
+use super::list::{Item, Listed};
+use crate::hub::{ClusterConnectionView, ClusterConnections, Hub, text};
 
-/// What is known of one cluster.
-#[derive(Debug, Default)]
-struct Cluster {
-    connected: bool,
-    since: Option<String>,
-    last_contact: Option<String>,
-    uid: Option<String>,
-    mode: String,
-    target: Option<String>,
-    version: Option<String>,
-    instances: usize,
-    not_ready: usize,
-    objects: i64,
-    reason: String,
-}
+mod statuses;
 
-/// Lists the clusters of the instances in a namespace, or in all.
+const HEADERS: [&str; 6] = ["SECRET", "STATE", "MODE", "VERSION", "INSTANCES", "OBJECTS"];
+const WIDE_HEADERS: [&str; 6] = ["SINCE", "LAST CONTACT", "ROUND TRIP", "EXPIRES", "UID", "REASON"];
+
+/// Lists the clusters whose Secrets are in a namespace and those that its instances use, or all. With a selector, it lists those
+/// that the selected instances use.
 pub(super) async fn clusters(
     hub: &Hub,
     namespace: Option<&str>,
     selector: Option<&str>,
 ) -> anyhow::Result<Listed> {
-    let found = instances(hub, None, namespace, selector).await?;
-    let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
-    for item in &found.items {
-        let view = InstanceView(&item.object);
-        for entry in view.clusters() {
-            if entry.name.ends_with(kross_api::MORE_CLUSTERS) {
-                continue;
-            }
-            let key = entry.secret.clone().unwrap_or_else(|| entry.name.clone());
-            clusters.entry(key).or_default().add(&entry, view);
-        }
+    if selector.is_some() {
+        return statuses::of_instances(hub, namespace, selector).await;
     }
-    let mut kinds = found.kinds;
-    if let Ok(kind) = hub.kind("kubernetestargets.workload.crossplane.io") {
-        for target in hub.list(&kind, namespace, selector).await.unwrap_or_default() {
-            add_target(&target, &mut clusters);
+    let note = match ClusterConnections::list(hub).await? {
+        ClusterConnections::Listed(kind, views) => {
+            let mut listed = match namespace {
+                Some(_) => statuses::of_instances(hub, namespace, None).await?,
+                None => Listed {
+                    headers: HEADERS.to_vec(),
+                    wide_headers: WIDE_HEADERS.to_vec(),
+                    ..Listed::default()
+                },
+            };
+            listed.kinds.push(kind);
+            listed.items = merge(listed.items, &views, namespace, &hub.namespace);
+            return Ok(listed);
         }
-        kinds.push(kind);
-    }
-    Ok(Listed {
-        headers: vec!["SECRET", "CONNECTED", "MODE", "INSTANCES", "NOT READY", "OBJECTS"],
-        wide_headers: vec!["SINCE", "LAST CONTACT", "TARGET", "UID", "REASON"],
-        items: clusters.into_iter().map(|(secret, cluster)| cluster.item(secret)).collect(),
-        kinds,
-        namespace: found.namespace,
-        notes: found.notes,
-        problems: found.problems,
-    })
+        ClusterConnections::NotServed => "the hub has no ClusterConnections",
+        ClusterConnections::Forbidden => "you may not list ClusterConnections",
+    };
+    let mut listed = statuses::of_instances(hub, namespace, None).await?;
+    listed.notes.push(format!("{note}; the clusters are those in the statuses of instances and targets"));
+    Ok(listed)
 }
 
-/// A published cluster, whether an instance uses it or not.
-fn add_target(target: &Json, clusters: &mut BTreeMap<String, Cluster>) {
-    let field = |path: &str| text(target, path).map(str::to_owned);
-    let (namespace, name) = (field("/metadata/namespace").unwrap_or_default(), field("/metadata/name"));
-    let Some(name) = name else { return };
-    let secret = field("/spec/connectionSecretRef/name").unwrap_or_else(|| name.clone());
-    let cluster = clusters.entry(format!("{namespace}/{secret}")).or_default();
-    cluster.target = Some(format!("{namespace}/{name}"));
-    cluster.version = field("/status/cluster/version");
-    if cluster.instances == 0 {
-        let ready = condition(target, "Ready");
-        cluster.connected = ready.is_some_and(|ready| ready["status"] == "True");
-        cluster.since = ready.and_then(|ready| ready["lastTransitionTime"].as_str()).map(str::to_owned);
-        cluster.uid = field("/status/cluster/uid");
-        "-".clone_into(&mut cluster.mode);
-        if !cluster.connected {
-            InstanceView(target).message().unwrap_or_default().clone_into(&mut cluster.reason);
-        }
+/// The published clusters, and those that instances name and nobody has published.
+fn merge(
+    reported: Vec<Item>,
+    views: &[ClusterConnectionView],
+    namespace: Option<&str>,
+    own: &str,
+) -> Vec<Item> {
+    let used: BTreeSet<&str> = reported.iter().map(|item| item.name.as_str()).collect();
+    let is_shown = |view: &&ClusterConnectionView| {
+        namespace.is_none_or(|namespace| view.secret.namespace == namespace)
+            || used.contains(view.secret.status_text().as_str())
+    };
+    let mut items: Vec<Item> = views.iter().filter(is_shown).map(|view| item(view, own)).collect();
+    let published: BTreeSet<String> = items.iter().map(|item| item.name.clone()).collect();
+    items.extend(reported.into_iter().filter(|item| !published.contains(&item.name)));
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    items
+}
+
+fn item(view: &ClusterConnectionView, own: &str) -> Item {
+    let ClusterConnectionView { object, name, secret, status } = view;
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let count = |value: Option<i64>| value.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    let own = (secret.namespace == own).then(|| secret.name.clone());
+    Item {
+        namespace: String::new(),
+        name: secret.status_text(),
+        aliases: [name.clone(), secret.to_string()].into_iter().chain(own).collect(),
+        argument: format!("clusterconnection.kro.run/{name}"),
+        ready: view.is_connected(),
+        failed: status.state == Some(ClusterState::NotConnected),
+        cells: vec![
+            secret.status_text(),
+            shown(status.state.map(|state| state.to_string())),
+            shown(status.mode.map(|mode| mode.to_string())),
+            shown(status.version.clone()),
+            count(status.instances),
+            count(status.objects),
+        ],
+        wide: vec![
+            shown(status.since.clone()),
+            shown(status.last_contact.clone()),
+            shown(status.round_trip_time.clone()),
+            expiry(status.credential.as_ref().and_then(|credential| credential.expires.as_deref())),
+            shown(status.uid.clone()),
+            status.message.clone().unwrap_or_default(),
+        ],
+        created: text(object, "/metadata/creationTimestamp").map(str::to_owned),
+        object: object.clone(),
     }
 }
 
-impl Cluster {
-    fn add(&mut self, entry: &ClusterStatus, instance: InstanceView<'_>) {
-        self.instances += 1;
-        self.not_ready += usize::from(!instance.is_ready());
-        self.objects += entry.total;
-        self.target = self.target.take().or_else(|| entry.target.clone());
-        // The instance that heard of it last knows best.
-        let is_newer = self.instances == 1 || entry.since > self.since;
-        if is_newer {
-            self.connected = entry.connected;
-            self.since.clone_from(&entry.since);
-            self.uid.clone_from(&entry.uid);
-            self.mode = entry.mode.as_str().to_owned();
-        }
-        self.last_contact = self.last_contact.take().max(entry.last_contact.clone());
-        if !entry.connected && self.reason.is_empty() {
-            let resources = instance.resources();
-            let said = resources
-                .iter()
-                .find(|it| it.cluster.as_deref() == Some(&entry.name) && it.message.is_some());
-            self.reason = said.and_then(|it| it.message.clone()).unwrap_or_default();
-        }
-    }
-
-    fn item(self, secret: String) -> Item {
-        let Self {
-            connected,
-            since,
-            last_contact,
-            uid,
-            mode,
-            target,
-            version,
-            instances,
-            not_ready,
-            objects,
-            reason,
-        } = self;
-        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-        let object = json!({
-            "secret": secret, "connected": connected, "since": since, "lastContact": last_contact, "uid": uid,
-            "mode": mode, "target": target, "version": version, "instances": instances,
-            "instancesNotReady": not_ready, "objects": objects, "reason": reason,
-        });
-        Item {
-            namespace: String::new(),
-            argument: secret.clone(),
-            ready: connected,
-            failed: !connected,
-            cells: vec![
-                secret.clone(),
-                yes_no(connected),
-                mode,
-                instances.to_string(),
-                not_ready.to_string(),
-                objects.to_string(),
-            ],
-            wide: vec![
-                shown(&since),
-                shown(&last_contact),
-                shown(&target),
-                shown(&uid),
-                if connected { String::new() } else { reason },
-            ],
-            created: None,
-            name: secret,
-            object,
-        }
-    }
+/// The day on which a credential expires: a time would be shown as an age.
+fn expiry(expires: Option<&str>) -> String {
+    expires.map_or_else(|| "-".to_owned(), |time| time.split('T').next().unwrap_or(time).to_owned())
 }

@@ -37,8 +37,17 @@ pub(super) struct Item {
     pub(super) failed: bool,
     pub(super) cells: Vec<String>,
     pub(super) wide: Vec<String>,
+    /// Other names that people use for it.
+    pub(super) aliases: Vec<String>,
     /// When it was created, for the column `AGE`; none for rows without one.
     pub(super) created: Option<String>,
+}
+
+impl Item {
+    /// Whether a person means it by this name.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.aliases.iter().any(|alias| alias == name)
+    }
 }
 
 impl Listed {
@@ -89,6 +98,7 @@ fn definition_item(object: Json) -> Item {
         ],
         wide: vec![why.unwrap_or_default().to_owned()],
         created: text(&definition.0, "/metadata/creationTimestamp").map(str::to_owned),
+        aliases: Vec::new(),
         name,
         object: definition.0,
     }
@@ -217,11 +227,12 @@ fn instance_item(kind: &ApiKind, object: Json) -> Item {
         ],
         wide: vec![view.message().unwrap_or_default().to_owned()],
         created: text(&object, "/metadata/creationTimestamp").map(str::to_owned),
+        aliases: Vec::new(),
         name,
         object,
     }
 }
 
-pub(super) fn yes_no(ready: bool) -> String {
+fn yes_no(ready: bool) -> String {
     if ready { "True" } else { "False" }.to_owned()
 }
