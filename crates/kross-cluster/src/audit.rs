@@ -13,6 +13,7 @@ use tracing::dispatcher::{self, Dispatch};
 
 mod file;
 mod record;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ pub use record::{AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb
 
 use crate::supervisor::{Task, catch};
 use file::RotatingFile;
+use share::Shares;
 
 /// The log target of audit records.
 pub const AUDIT_TARGET: &str = "kross::audit";
@@ -42,7 +44,7 @@ pub struct AuditFile {
 pub struct AuditStats {
     /// Records written.
     pub written: u64,
-    /// Records dropped, because writing was too slow.
+    /// Records dropped, because writing was too slow or their cluster had used up its share.
     pub dropped: u64,
     /// Records that could not be written to the file.
     pub failed: u64,
@@ -65,6 +67,7 @@ pub struct Audit {
 struct Shared {
     sender: SyncSender<Line>,
     counters: Arc<Counters>,
+    shares: Arc<Shares>,
 }
 
 #[derive(Default)]
@@ -105,10 +108,11 @@ impl Audit {
         }
         let file = file.map(RotatingFile::open).transpose()?;
         let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
-        let counters = Arc::new(Counters::default());
+        let (counters, shares) = (Arc::new(Counters::default()), Arc::new(Shares::default()));
         let mut writer = Writer {
             file,
             counters: Arc::clone(&counters),
+            shares: Arc::clone(&shares),
             // The dispatcher of the caller, which may be that of a test.
             log: if log { dispatcher::get_default(Clone::clone) } else { Dispatch::none() },
         };
@@ -116,7 +120,7 @@ impl Audit {
             // After a panic, one record is lost.
             while catch(Task::Audit, || writer.run(&receiver)).is_err() {}
         })?;
-        Ok(Self { shared: Some(Arc::new(Shared { sender, counters })) })
+        Ok(Self { shared: Some(Arc::new(Shared { sender, counters, shares })) })
     }
 
     /// Whether records are written.
@@ -125,14 +129,21 @@ impl Audit {
         self.shared.is_some()
     }
 
-    /// Queues a record. Never waits: if the queue is full, the record is dropped and counted.
+    /// Queues a record. Never waits: if the queue is full, or the cluster has used up its share of the log, the record is dropped
+    /// and counted.
     pub fn record(&self, record: AuditRecord) {
         let Some(shared) = &self.shared else { return };
-        match shared.sender.try_send(Line::Record(Box::new(record))) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        let queued = shared.shares.take(&record) && {
+            match shared.sender.try_send(Line::Record(Box::new(record))) {
+                Ok(()) => true,
+                Err(TrySendError::Full(line) | TrySendError::Disconnected(line)) => {
+                    shared.release(&line);
+                    false
+                }
             }
+        };
+        if !queued {
+            shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -159,6 +170,15 @@ impl Audit {
     }
 }
 
+impl Shared {
+    /// Gives back the room of a record that is not queued.
+    fn release(&self, line: &Line) {
+        if let Line::Record(record) = line {
+            self.shares.release(share::owner(record));
+        }
+    }
+}
+
 impl std::fmt::Debug for Audit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Audit").field("on", &self.is_on()).field("stats", &self.stats()).finish()
@@ -169,6 +189,7 @@ impl std::fmt::Debug for Audit {
 struct Writer {
     file: Option<RotatingFile>,
     counters: Arc<Counters>,
+    shares: Arc<Shares>,
     log: Dispatch,
 }
 
@@ -179,7 +200,11 @@ impl Writer {
         dispatcher::with_default(&log, || {
             while let Ok(line) = receiver.recv() {
                 match line {
-                    Line::Record(record) => self.write(&record),
+                    Line::Record(record) => {
+                        // Before it is written: a log that panics must not keep its room.
+                        self.shares.release(share::owner(&record));
+                        self.write(&record);
+                    }
                     // The caller of `flush` may have stopped waiting.
                     Line::Flush(done) => drop(done.try_send(())),
                 }

@@ -1,9 +1,9 @@
 //! A log file with a maximum size: a full file is renamed after the time of its rotation, and the oldest rotated files
 //! are deleted.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -97,8 +97,17 @@ impl RotatingFile {
     }
 }
 
+/// Only the owner of the file may read it.
+const MODE: u32 = 0o600;
+
 fn append_to(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    let size = file.metadata()?.len();
-    Ok((file, size))
+    let file = OpenOptions::new().append(true).create(true).mode(MODE).open(path)?;
+    let metadata = file.metadata()?;
+    // A file that existed before may be readable to others. What is no file, such as a pipe, is whoever's created it.
+    if metadata.is_file() && metadata.permissions().mode() & 0o777 & !MODE != 0 {
+        if let Err(error) = file.set_permissions(Permissions::from_mode(MODE)) {
+            tracing::warn!(%error, path = %path.display(), "cannot restrict the audit log to its owner");
+        }
+    }
+    Ok((file, metadata.len()))
 }

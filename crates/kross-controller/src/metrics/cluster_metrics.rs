@@ -32,7 +32,7 @@ const REQUESTS_HELP: &str =
 const REQUEST_RESULTS: [&str; 3] = ["answered", "unanswered", "refused"];
 
 const AUDIT: &str = "kross_audit_records";
-const AUDIT_HELP: &str = "Audit records; `dropped` ones came faster than they could be written, `failed` ones could not be written to the file";
+const AUDIT_HELP: &str = "Audit records; `dropped` ones came faster than they could be written or exceeded the share of their cluster, `failed` ones could not be written to the file";
 const AUDIT_RESULTS: [&str; 3] = ["written", "dropped", "failed"];
 
 const UNEXPECTED: &str = "kross_unexpected_objects";
