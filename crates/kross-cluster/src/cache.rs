@@ -503,7 +503,7 @@ mod tests {
 
     /// A client of a cluster that does not respond.
     fn client() -> ClusterClient {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = crate::crypto_provider().install_default();
         let tls = rustls::ClientConfig::builder()
             .with_root_certificates(rustls::RootCertStore::empty())
             .with_no_client_auth();

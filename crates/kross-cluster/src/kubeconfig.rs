@@ -344,7 +344,7 @@ fn fingerprint(text: &[u8]) -> Text {
     let salt = SALT.get_or_init(|| {
         let mut salt = [0; 32];
         // Without randomness there is no TLS either; the fingerprint is then only as good as the hash.
-        let _ = rustls::crypto::ring::default_provider().secure_random.fill(&mut salt);
+        let _ = crate::crypto_provider().secure_random.fill(&mut salt);
         salt
     });
     let hash = Sha256::new().chain_update(salt).chain_update(text).finalize();

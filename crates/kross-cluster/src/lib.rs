@@ -39,6 +39,7 @@ mod blocking;
 mod cache;
 mod cidr;
 mod client;
+mod cryptography;
 mod discovery;
 mod error;
 mod events;
@@ -67,6 +68,7 @@ pub use client::{
     FieldValidation, Impersonation, LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
     ResourceAccess, unexpected_objects,
 };
+pub use cryptography::crypto_provider;
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry, without_keys};
 pub use events::{EventStats, Events, Regarding, Report, Severity};

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
+use kross_cluster::crypto_provider;
 use parking_lot::{Mutex, RwLock};
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -106,7 +107,7 @@ impl ServerCertificate {
     }
 
     fn checked_every(files: Option<CertificateFiles>, interval: Duration) -> Result<Self, CertificateError> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(crypto_provider());
         let key = load(files.as_ref(), &provider)?;
         let current = Arc::new(Current(RwLock::new(Arc::new(key))));
         Ok(Self { files, provider, current, checked: Mutex::new(Instant::now()), interval })

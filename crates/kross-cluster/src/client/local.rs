@@ -132,7 +132,7 @@ async fn load_kubeconfig(source: &LocalCluster) -> Result<kube::Config, LocalErr
 
 fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
     // Only the first call in a process has an effect, and all install the same provider.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = crate::crypto_provider().install_default();
     let credentials = |source| LocalError::Credentials(Box::new(source));
     let tls = config.rustls_client_config().map_err(credentials)?;
     let endpoint = Endpoint::new(&config.cluster_url, tls, config.tls_server_name.as_deref())?;

@@ -85,7 +85,7 @@ pub(crate) fn certificate_and_key(
     let not_after = chain.first().and_then(|der| not_after(der));
     let pair = ClientCertificate { chain, key, not_before, not_after };
     let key = pair.key().ok_or(CertificateError::Key)?;
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = crate::crypto_provider();
     match rustls::sign::CertifiedKey::from_der(pair.chain.clone(), key, &provider) {
         Ok(_) => Ok(pair),
         Err(rustls::Error::InconsistentKeys(_)) => Err(CertificateError::KeyMismatch),

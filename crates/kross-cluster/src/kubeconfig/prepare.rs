@@ -50,7 +50,7 @@ impl Accepted {
                 tokio::task::spawn_blocking(system_roots).await.map_err(|_| PrepareError::NoSystemRoots)??
             }
         };
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(crate::crypto_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|_| PrepareError::Certificates)?

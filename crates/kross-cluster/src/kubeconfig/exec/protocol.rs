@@ -132,7 +132,7 @@ fn certified(exec: &ExecCommand, certificate: &str, key: &str) -> Result<Arc<Cer
     let pair = certificate_and_key(certificate.as_bytes(), Zeroizing::new(key.as_bytes().to_vec()))
         .map_err(certificate_error)?;
     let key = pair.key().ok_or_else(|| certificate_error(CertificateError::Key))?;
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = crate::crypto_provider();
     CertifiedKey::from_der(pair.chain, key, &provider)
         .map(Arc::new)
         .map_err(|_| certificate_error(CertificateError::Key))
