@@ -91,6 +91,6 @@ pub use registry::{
 pub use secrets::{
     SecretConsumer, SecretName, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig,
 };
-pub use supervisor::{Panicked, Task, catch, catch_async, catch_blocking};
+pub use supervisor::{Panicked, Task, catch, catch_async, catch_blocking, log_panics};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
 pub use workqueue::{Backoff, Outcome, QueueKey, QueueStats, WorkItem, WorkQueue};

@@ -85,20 +85,35 @@ impl Task {
     }
 }
 
-/// A panic. Its text is in the log alone, since it may quote anything.
+/// A panic. The log says where it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an internal error occurred; the log of the controller has the details")]
 pub struct Panicked;
+
+const NOT_SHOWN: &str = "not shown, since it may quote values";
 
 /// Logs and counts a panic.
 fn report(task: Task, panic: &(dyn Any + Send)) -> Panicked {
     if let Some(counter) = task.counter() {
         counter.fetch_add(1, Ordering::Relaxed);
     }
-    let message =
-        panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(task = task.as_str(), message = message.unwrap_or("unknown"), "task panicked");
+    tracing::error!(task = task.as_str(), message = constant_message(panic), "task panicked");
     Panicked
+}
+
+/// The message of a panic if it is a constant. Any other may quote what was read from a Secret: that of an index within a text, for
+/// example, quotes the text.
+fn constant_message(panic: &dyn Any) -> &'static str {
+    panic.downcast_ref::<&'static str>().copied().unwrap_or(NOT_SHOWN)
+}
+
+/// From now on panics are logged with the place in the code where they happened, and with their message only if it is a constant.
+/// Without this the whole message is written to stderr.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(location, message = constant_message(panic.payload()), "panic");
+    }));
 }
 
 /// Calls a function of a task.
@@ -174,6 +189,19 @@ mod tests {
         assert_eq!((starts.get(), told.get()), (5, 4));
         assert_eq!(Task::Secret.panics(), counted + 5);
         assert!(began.elapsed() > Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_message_that_may_quote_a_secret_is_not_shown() {
+        let text = "s3cret".to_owned();
+        let shown = |function: &dyn Fn() -> usize| {
+            let panic = catch_unwind(AssertUnwindSafe(function)).unwrap_err();
+            constant_message(&*panic)
+        };
+        assert_eq!(shown(&|| panic!("a constant")), "a constant");
+        assert_eq!(shown(&|| panic!("{text}")), NOT_SHOWN);
+        assert_eq!(shown(&|| text[..100].len()), NOT_SHOWN);
+        assert_eq!(shown(&|| text.parse::<usize>().unwrap()), NOT_SHOWN);
     }
 
     #[tokio::test]

@@ -104,10 +104,9 @@ fn append_to(path: &Path) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().append(true).create(true).mode(MODE).open(path)?;
     let metadata = file.metadata()?;
     // A file that existed before may be readable to others. What is no file, such as a pipe, is whoever's created it.
-    if metadata.is_file() && metadata.permissions().mode() & 0o777 & !MODE != 0 {
-        if let Err(error) = file.set_permissions(Permissions::from_mode(MODE)) {
-            tracing::warn!(%error, path = %path.display(), "cannot restrict the audit log to its owner");
-        }
+    let is_open_to_others = metadata.is_file() && metadata.permissions().mode() & 0o777 & !MODE != 0;
+    if is_open_to_others && let Err(error) = file.set_permissions(Permissions::from_mode(MODE)) {
+        tracing::warn!(%error, path = %path.display(), "cannot restrict the audit log to its owner");
     }
     Ok((file, metadata.len()))
 }

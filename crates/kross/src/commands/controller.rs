@@ -59,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let configuration = Configuration::from_flags(flags)?;
     let log = logging::start(configuration.encoder, configuration.level.clone(), configuration.color)?;
+    kross_cluster::log_panics();
     let fips = kross_cluster::crypto_provider().fips();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), fips, "starting the controller");
     open_files::raise_limit();
