@@ -1,5 +1,5 @@
-//! Runs benchmarks and prints the results next to their targets: the controller compared with kro, expressions compared with
-//! cel-go, and the compiler.
+//! Runs benchmarks and prints the results next to their targets: the controller compared with kro, a healthy cluster beside hostile
+//! ones, expressions compared with cel-go, and the compiler.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,6 +9,9 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 
 mod controller;
+mod hostile;
+mod instances;
+mod usage;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -21,6 +24,8 @@ pub(crate) struct Arguments {
 enum Suite {
     /// The controller: create, repair and delete many instances; compared with kro, with its defaults and tuned
     Controller(controller::Arguments),
+    /// Hostile servers: instances of a healthy cluster, beside one server of each kind that lies, floods or never answers
+    Hostile(hostile::Arguments),
     /// Expressions: parse, check and evaluate; compared with cel-go (needs Go and its module proxy)
     Cel {
         /// Implementations to measure
@@ -47,6 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.suite {
         None => controller::run(&controller::Arguments::default()),
         Some(Suite::Controller(arguments)) => controller::run(arguments),
+        Some(Suite::Hostile(arguments)) => hostile::run(arguments),
         Some(Suite::Cel { side }) => cel(*side),
         Some(Suite::Compile) => compile(),
     }

@@ -2,18 +2,16 @@
 //! drift, time to delete. Each controller has its own control plane, and they run one after the other.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Context;
 use kross_local::{ControlPlane, Kro, Progress};
 
-use crate::process::run_command;
+use super::instances;
 
 mod contender;
 mod load;
 mod table;
 mod traffic;
-mod usage;
 
 use contender::Contender;
 use load::{Load, Measured};
@@ -76,25 +74,11 @@ impl Programs {
             path.canonicalize().with_context(|| format!("cannot find the baseline `{}`", path.display()))
         };
         let baseline = baseline.map(absolute).transpose()?;
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        run_command(Command::new(&cargo).args(["build", "--release", "--package", "kross"]))?;
+        let kross = instances::release_build()?;
         let needs_kro = contenders.iter().any(|one| one.is_kro());
         let kro = needs_kro.then(|| Kro::find_or_build(&Progress::stderr())).transpose()?;
-        Ok(Self { kross: release_binary(&cargo)?, baseline, kro })
+        Ok(Self { kross, baseline, kro })
     }
-}
-
-/// The path of the release build.
-fn release_binary(cargo: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--no-deps"])
-        .output()
-        .context("cannot start `cargo metadata`")?;
-    let metadata: serde_json::Value =
-        serde_json::from_slice(&output.stdout).context("`cargo metadata` printed no JSON")?;
-    let target = metadata.get("target_directory").and_then(serde_json::Value::as_str);
-    let target = target.context("`cargo metadata` names no target directory")?;
-    Ok([target, "release", "kross"].iter().collect())
 }
 
 async fn measure(
@@ -108,7 +92,7 @@ async fn measure(
         .start()
         .await?;
     let client = plane.client().await?;
-    load::install(&client).await?;
+    instances::install(&client).await?;
     let controller = contender.start(programs, &plane)?;
     let mut results = Vec::new();
     for load in Load::ALL {

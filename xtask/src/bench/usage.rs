@@ -12,6 +12,8 @@ pub(super) struct Usage {
     pub(super) cpu: Duration,
     /// Resident memory in bytes.
     pub(super) resident: u64,
+    /// The most that it was so far.
+    pub(super) peak: u64,
 }
 
 /// The unit of CPU time in `/proc`: 100 ticks per second on every Linux that Rust supports.
@@ -27,7 +29,8 @@ impl Usage {
         let (stat, status) = (read("stat")?, read("status")?);
         Ok(Self {
             cpu: cpu_time(&stat).context("no CPU time in /proc/PID/stat")?,
-            resident: resident(&status).context("no `VmRSS` in /proc/PID/status")?,
+            resident: memory(&status, "VmRSS:").context("no `VmRSS` in /proc/PID/status")?,
+            peak: memory(&status, "VmHWM:").context("no `VmHWM` in /proc/PID/status")?,
         })
     }
 }
@@ -40,8 +43,8 @@ fn cpu_time(stat: &str) -> Option<Duration> {
     Some(TICK * (user + system))
 }
 
-fn resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn memory(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
 }
@@ -54,6 +57,6 @@ mod tests {
     fn a_program_name_with_spaces_and_parentheses_is_skipped() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 9 0 3 4 5";
         assert_eq!(cpu_time(stat), Some(Duration::from_secs(2)));
-        assert_eq!(resident("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2 << 20));
+        assert_eq!(memory("Name:\tx\nVmRSS:\t    2048 kB\n", "VmRSS:"), Some(2 << 20));
     }
 }

@@ -6,11 +6,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, Uri, Version, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -138,15 +139,38 @@ impl Forwarder {
 
 fn respond(record: &Record, answer: &Answer) -> Result<Response<AnswerBody>, BoxError> {
     record.answered(answer.code());
-    let body = Full::new(Bytes::from(answer.body())).map_err(|never| match never {}).boxed();
     let mut response = Response::builder()
         .status(answer.code())
         .header(header::CONTENT_TYPE, answer.content_type())
-        .body(body)?;
+        .body(answer_body(answer))?;
+    if let Some(encoding) = answer.encoding() {
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
     if let Some(seconds) = answer.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     Ok(response)
+}
+
+fn answer_body(answer: &Answer) -> AnswerBody {
+    let Some((part, pause)) = answer.repeated() else {
+        return Full::new(answer.body()).map_err(|never| match never {}).boxed();
+    };
+    let parts = stream::unfold(Some(answer.body()), move |begin| {
+        let part = part.clone();
+        async move {
+            let data = match begin {
+                Some(begin) => begin,
+                None => {
+                    // Also without a pause: nobody else would be served meanwhile.
+                    tokio::time::sleep(pause).await;
+                    part
+                }
+            };
+            Some((Ok(Frame::data(data)), None))
+        }
+    });
+    BodyExt::boxed(StreamBody::new(parts))
 }
 
 /// A response body that resets the connection after a number of bytes.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::json;
 
 use super::request::{Request, Verb};
@@ -84,34 +85,55 @@ pub struct Answer {
     retry_after: Option<u32>,
     message: Option<String>,
     /// The content type and the body; none for a Kubernetes `Status`.
-    content: Option<(&'static str, String)>,
+    content: Option<(&'static str, Bytes)>,
+    /// How the body is encoded.
+    encoding: Option<&'static str>,
+    /// What follows the body again and again, and how long before each time.
+    repeated: Option<(Bytes, Duration)>,
 }
 
 impl Answer {
     /// An error response with this HTTP status.
     #[must_use]
     pub fn status(code: u16) -> Self {
-        Self { code, retry_after: None, message: None, content: None }
+        Self { code, retry_after: None, message: None, content: None, encoding: None, repeated: None }
     }
 
     /// The response of a load balancer that does not know the path: plain text. API servers answer a 404 like this too if they do
     /// not serve the kind.
     #[must_use]
     pub fn bare(code: u16) -> Self {
-        Self { content: Some(("text/plain", format!("{code} page not found\n"))), ..Self::status(code) }
+        Self {
+            content: Some(("text/plain", format!("{code} page not found\n").into())),
+            ..Self::status(code)
+        }
     }
 
     /// The response of a login page or an error page: HTML.
     #[must_use]
     pub fn html(code: u16) -> Self {
         let page = "<!doctype html><html><body><h1>Welcome</h1></body></html>".to_owned();
-        Self { content: Some(("text/html", page)), ..Self::status(code) }
+        Self { content: Some(("text/html", page.into())), ..Self::status(code) }
     }
 
     /// A response with this JSON.
     #[must_use]
     pub fn json(code: u16, body: &serde_json::Value) -> Self {
-        Self { content: Some(("application/json", body.to_string())), ..Self::status(code) }
+        Self { content: Some(("application/json", body.to_string().into())), ..Self::status(code) }
+    }
+
+    /// JSON that was compressed before.
+    #[must_use]
+    pub fn gzip(code: u16, compressed: Vec<u8>) -> Self {
+        let content = Some(("application/json", compressed.into()));
+        Self { content, encoding: Some("gzip"), ..Self::status(code) }
+    }
+
+    /// A response that begins with a text, and goes on with another one for ever, with a pause before each time.
+    #[must_use]
+    pub fn endless(begin: &str, part: &str, pause: Duration) -> Self {
+        let content = Some(("application/json", begin.to_owned().into()));
+        Self { content, repeated: Some((part.to_owned().into(), pause)), ..Self::status(200) }
     }
 
     /// Adds `Retry-After`.
@@ -140,8 +162,17 @@ impl Answer {
         self.content.as_ref().map_or("application/json", |(content_type, _)| content_type)
     }
 
+    pub(super) fn encoding(&self) -> Option<&'static str> {
+        self.encoding
+    }
+
+    /// What follows the body again and again, and how long before each time.
+    pub(super) fn repeated(&self) -> Option<(Bytes, Duration)> {
+        self.repeated.clone()
+    }
+
     /// The body: a Kubernetes `Status`, unless the answer has another one.
-    pub(super) fn body(&self) -> String {
+    pub(super) fn body(&self) -> Bytes {
         if let Some((_, body)) = &self.content {
             return body.clone();
         }
@@ -169,7 +200,7 @@ impl Answer {
         if let (Some(seconds), Some(fields)) = (self.retry_after, status.as_object_mut()) {
             fields.insert("details".to_owned(), json!({ "retryAfterSeconds": seconds }));
         }
-        status.to_string()
+        status.to_string().into()
     }
 }
 
