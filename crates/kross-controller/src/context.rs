@@ -15,7 +15,7 @@ use crate::access_reviews::AccessReviews;
 use crate::analysis::Analyses;
 use crate::application::Applications;
 use crate::connection_secret::ConnectionSecrets;
-use crate::definition::ClusterHandles;
+use crate::definition::{ClusterHandles, CrdRepairs};
 use crate::graphs::{Graphs, Served};
 use crate::hub_schemas::HubSchemas;
 use crate::instance::{Instances, OwnGraphs, concerns_users};
@@ -67,6 +67,8 @@ pub(crate) struct Context {
     pub(crate) analyses: Analyses,
     /// The handles of the clusters that definitions name.
     pub(crate) cluster_handles: ClusterHandles,
+    /// How often the CRDs of definitions were restored.
+    pub(crate) crd_repairs: CrdRepairs,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
     /// The graphs of instances that have their own.
@@ -136,6 +138,7 @@ impl Context {
             access_reviews: AccessReviews::new(settings.access_reviews),
             analyses: Analyses::default(),
             cluster_handles: ClusterHandles::default(),
+            crd_repairs: CrdRepairs::default(),
             definitions,
             revisions: cache(&revision_kind),
             crds: cache(&crd_kind),

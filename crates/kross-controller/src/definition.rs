@@ -7,6 +7,7 @@
 //! | check the clusters that a spec names | `cluster_checks.rs` |
 //! | issue, adopt and delete revisions | `revisions.rs` |
 //! | create or update the CRD, publish the graph | `serve.rs`, `crd.rs` |
+//! | back off if another client changes the CRD again and again | `crd_repairs.rs` |
 //! | keep the ServiceAccount of instances that outlive the definition | `access.rs` |
 //! | find the revision that instances stay on while the CRD of the latest is refused | `refused.rs` |
 //! | write the status | `status.rs` |
@@ -17,6 +18,7 @@ mod access;
 mod cluster_checks;
 mod compile;
 mod crd;
+mod crd_repairs;
 mod deletion;
 mod error;
 mod object;
@@ -29,4 +31,5 @@ mod status;
 
 pub(crate) use cluster_checks::ClusterHandles;
 pub(crate) use compile::{NotCompiled, Resolvers, compile_single, deferred_warnings};
+pub(crate) use crd_repairs::CrdRepairs;
 pub(crate) use reconcile::{reconcile, release_revision};

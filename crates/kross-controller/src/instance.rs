@@ -50,7 +50,6 @@ mod reconcile;
 mod recreations;
 mod release_report;
 mod repair_backoff;
-mod repairs;
 mod restored_inventory;
 mod selection;
 mod status;

@@ -41,6 +41,7 @@ mod planner;
 mod preflight;
 mod readiness;
 mod recorded_authority;
+mod repairs;
 mod resync;
 mod retry;
 mod secret_protection;

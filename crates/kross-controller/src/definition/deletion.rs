@@ -73,6 +73,7 @@ pub(super) async fn proceed(context: &Context, definition: Definition) -> Result
         return report_unproven(context, &definition, error).await;
     }
     context.graphs.withdraw(&name);
+    context.crd_repairs.forget(&name);
     let (kind, patch) = (&context.definition_kind, finalizer::removal(&definition.object));
     match context.client.merge_patch(kind, None, &name, None, managers::CONTROLLER, &patch).await {
         Ok(_) => {}

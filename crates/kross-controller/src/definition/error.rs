@@ -125,6 +125,14 @@ pub(super) enum DefinitionError {
         /// The message of the API server.
         message: String,
     },
+    /// Another client deletes the CRD after every restore.
+    #[error("CRD {crd} does not exist{}", separated(message))]
+    CrdContested {
+        /// The CRD.
+        crd: String,
+        /// Who deletes it, and when it is created next; empty if it is created in a moment.
+        message: String,
+    },
     /// The CRD is being deleted.
     #[error("CRD {crd} is being deleted; it is recreated afterwards")]
     CrdDeleting {
@@ -160,6 +168,7 @@ impl DefinitionError {
             | Self::OtherOwner { .. }
             | Self::Breaking { .. }
             | Self::NamesRefused { .. }
+            | Self::CrdContested { .. }
             | Self::CrdDeleting { .. } => Reason::Failed.as_str(),
             Self::Api(error) => error.reason().as_str(),
         }
@@ -188,6 +197,8 @@ impl DefinitionError {
             | Self::OtherOwner { .. }
             | Self::Breaking { .. }
             | Self::NamesRefused { .. }
+            // The definition is requeued for the next restore.
+            | Self::CrdContested { .. }
             | Self::CrdDeleting { .. } => Retry::OnChange,
             Self::Api(error) => match error.retry() {
                 kross_cluster::Retry::Backoff => Retry::Backoff,
@@ -197,6 +208,11 @@ impl DefinitionError {
             },
         }
     }
+}
+
+/// The end of a message, unless it is empty.
+fn separated(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
 /// What the work queue does with the key of the definition.

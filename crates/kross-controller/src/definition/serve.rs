@@ -11,6 +11,7 @@ use kross_value::Value;
 use super::access;
 use super::compile::Compiled;
 use super::crd::{self, Action};
+use super::crd_repairs::{self, Restore};
 use super::error::{DefinitionError, Next};
 use super::object::Definition;
 use super::status::StatusReport;
@@ -36,7 +37,7 @@ pub(super) async fn serve(
         // The kind exists already, as the compiler has checked.
         let kind = instance_kind(&compiled.graph);
         publish(context, definition, number, compiled, kind);
-        report.kind_ready(&compiled.graph.instance.kind);
+        report.kind_ready(&compiled.graph.instance.kind, None);
         report.running();
         return Ok(Next::Done);
     };
@@ -53,7 +54,7 @@ pub(super) async fn serve(
             // Before the graph is published: definitions that name the kind then find its schema.
             context.schemas.sync_crd(&context.crds, &crd);
             publish(context, definition, number, compiled, instance_kind(&compiled.graph));
-            report.kind_ready(&kind);
+            report.kind_ready(&kind, crd_repairs::contested(context, definition).as_deref());
             report.running();
             Ok(Next::Done)
         }
@@ -82,6 +83,7 @@ pub(super) async fn ensure_crd(
     // Before the kind is served: from then on instances may outlive the definition.
     access::record(&mut desired, definition);
     let name = crd.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    let restore = Restore::new(context, definition, name, &desired);
     let existing = match context.crds.get(None, name) {
         Lookup::Found(existing) => Some(existing),
         Lookup::Absent => None,
@@ -96,6 +98,15 @@ pub(super) async fn ensure_crd(
     }
     let allow_breaking = definition.allows_breaking_changes();
     let action = crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking)?;
+    if action != Action::Keep && restore.must_wait(context, &desired).await {
+        // A CRD that differs serves the instances until then.
+        return existing.ok_or_else(|| DefinitionError::CrdContested {
+            crd: name.to_owned(),
+            message: crd_repairs::contested(context, definition)
+                .map(|message| message.to_string())
+                .unwrap_or_default(),
+        });
+    }
     let written = match (&action, existing) {
         (Action::Keep, Some(existing)) => return Ok(existing),
         (Action::Create(body), _) => {
@@ -115,7 +126,9 @@ pub(super) async fn ensure_crd(
         tracing::info!(rgd = %definition.name(), crd = name, "updated CustomResourceDefinition");
     }
     context.crds.observe(&written);
-    Ok(Arc::new(written))
+    let written = Arc::new(written);
+    context.crd_repairs.written(&restore, &written);
+    Ok(written)
 }
 
 /// The kind that the API server accepted; none while the CRD is not established.

@@ -125,8 +125,13 @@ impl StatusReport {
         self.set(ConditionType::GraphRevisionsResolved, ConditionStatus::False, Reason::Failed, message);
     }
 
-    pub(super) fn kind_ready(&mut self, kind: &str) {
-        let message = format!("kind {kind} has been accepted and ready");
+    /// The kind is served. `contested` says who changes its CRD again and again, if anybody does.
+    pub(super) fn kind_ready(&mut self, kind: &str, contested: Option<&str>) {
+        let mut message = format!("kind {kind} has been accepted and ready");
+        if let Some(contested) = contested {
+            message.push_str("; its CRD: ");
+            message.push_str(contested);
+        }
         self.set(ConditionType::KindReady, ConditionStatus::True, Reason::Ready, &message);
     }
 

@@ -14,10 +14,10 @@ use parking_lot::{Mutex, MutexGuard};
 use super::child_caches::ChildCache;
 use super::claims::{Claim, Claims, PassGuard};
 use super::recreations::Recreations;
-use super::repairs::Repairs;
 use super::targets::TargetKey;
 use super::throttle::Throttle;
 use crate::planner::PlanLength;
+use crate::repairs::Repairs;
 
 /// An instance with at most this many clusters is reconciled at once on their events.
 const UNBATCHED_CLUSTERS: u32 = 32;

@@ -19,8 +19,8 @@ use super::clients::{ClientError, InstanceClients};
 use super::memory::{Memory, OwnMetadata};
 use super::observation::version_of;
 use super::pass::Pass;
-use super::repairs::Repairs;
 use crate::finalizer;
+use crate::repairs::{Cause, Repairs};
 
 impl Pass<'_> {
     /// Observes which objects are contested.
@@ -116,7 +116,7 @@ impl Pass<'_> {
         for (key, read) in concurrently(clients, reads).await {
             let Some(repair) = self.memory.repairs.get_mut(key) else { continue };
             let is_secret = secret.contains(key);
-            repair.set_cause(if is_secret { read.map(hide_keys) } else { read });
+            repair.set_cause(cause(if is_secret { read.map(hide_keys) } else { read }));
             let message = repair.contest().message;
             let used = plan.clusters.iter().find(|used| used.id == key.cluster);
             let cluster =
@@ -145,7 +145,7 @@ impl Pass<'_> {
             let (client, name) = (&self.context.client, &self.key.name);
             let namespace = self.key.namespace.as_deref();
             let fields = client.changed_fields(&self.served.kind, namespace, name, manager, desired).await;
-            repair.set_cause(fields.map_err(ClientError::from));
+            repair.set_cause(Cause::of(fields.as_deref().map(<[_]>::to_vec)));
             let message = repair.contest().message;
             self.report_contested("", self.key, &message);
         }
@@ -192,6 +192,15 @@ impl Pass<'_> {
 /// What a field manager of ours wrote into the metadata of the instance.
 fn own_metadata<'m>(memory: &'m mut Memory, manager: &str) -> &'m mut OwnMetadata {
     if manager == managers::STATE { &mut memory.state_metadata } else { &mut memory.metadata }
+}
+
+/// What others do to an object, as the response to a read of it says.
+fn cause(read: Result<Vec<ChangedFields>, ClientError>) -> Cause {
+    match read {
+        Ok(fields) => Cause::of(Ok(fields)),
+        Err(ClientError::Api(error)) => Cause::of(Err(&error)),
+        Err(ClientError::NotConnected(_)) => Cause::Changed(Vec::new()),
+    }
 }
 
 /// The objects that may have values of a Secret.

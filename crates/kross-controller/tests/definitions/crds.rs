@@ -1,7 +1,9 @@
 //! The CRD of a definition: created, updated, restored, and which definition owns it.
 
+use std::time::{Duration, Instant};
+
 use kross_testing::wait;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::setup::{Setup, condition, create_once_served, definition, until, with_field};
@@ -128,6 +130,63 @@ async fn restores_a_crd_that_was_edited_or_deleted() {
     }))
     .await;
     wait::woken(objects.until_ready("damaged")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_restores_of_a_crd_that_another_client_changes_again_and_again_back_off() {
+    const MEASURED: Duration = Duration::from_secs(10);
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("fought-over", "FoughtOver")).await;
+    objects.until_ready("fought-over").await;
+    let crds = objects.crds();
+    let rival = tokio::spawn({
+        let crds = crds.clone();
+        let params = PatchParams { field_manager: Some("rival".to_owned()), ..PatchParams::default() };
+        let edit = Patch::Merge(json!({"metadata": {"labels": {"kro.run/kro-version": "rival"}}}));
+        async move {
+            loop {
+                if let Ok(crd) = crds.get("foughtovers.kro.run").await
+                    && crd.metadata.labels.as_ref().is_some_and(|all| all["kro.run/kro-version"] != "rival")
+                {
+                    let _ = crds.patch("foughtovers.kro.run", &params, &edit).await;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    });
+    let message = |found: &serde_json::Value| condition(found, "KindReady")["message"].to_string();
+    let contested = objects.until("fought-over", move |found| message(found).contains("rival")).await;
+    let said = message(&contested);
+    assert!(said.contains("`metadata.labels.kro.run/kro-version`"), "{said}");
+    assert!(said.contains("stop the other client from writing it"), "{said}");
+    // The API is served all the while.
+    assert_eq!(contested["status"]["state"], "Active");
+    let (begun, mut versions) = (Instant::now(), std::collections::BTreeSet::new());
+    while begun.elapsed() < MEASURED {
+        let crd = objects.get(&crds, "foughtovers.kro.run").await;
+        versions.insert(crd["metadata"]["resourceVersion"].to_string());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // Each round is a restore and an edit.
+    assert!(versions.len() <= 10, "{} versions in {MEASURED:?}", versions.len());
+    let events = objects.events("default").list(&ListParams::default()).await.unwrap().items;
+    let is_about = |event: &&kube::api::DynamicObject| {
+        event.data["regarding"]["name"] == "fought-over" && event.data["reason"] == "RepairsBackOff"
+    };
+    assert_eq!(events.iter().filter(is_about).count(), 1);
+
+    // A change of the definition is applied at once.
+    objects.patch("fought-over", &json!({"spec": {"schema": {"shortNames": ["fo"]}}})).await;
+    wait::woken(until(crds.clone(), "foughtovers.kro.run".to_owned(), |crd| {
+        crd["spec"]["names"]["shortNames"] == json!(["fo"])
+    }))
+    .await;
+    rival.abort();
+    until(crds, "foughtovers.kro.run".to_owned(), |crd| {
+        crd["metadata"]["labels"]["kro.run/kro-version"] == "devel"
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
