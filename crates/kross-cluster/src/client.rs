@@ -373,6 +373,11 @@ impl ClusterClient {
         self.shared.replaced.store(replaced, Ordering::Release);
     }
 
+    /// Refuses new connections to clusters with another UID from now on. Only the first call has an effect.
+    pub fn expect_uid(&self, uid: &Text) {
+        self.transports().expect(ExpectedIdentity::NoOther(uid.clone()));
+    }
+
     /// The client that the next request uses.
     fn current(&self, is_write: bool) -> Result<Arc<SharedClient>, TransportError> {
         match &self.route {

@@ -145,6 +145,14 @@ impl Controller {
             () = &mut stop => return Ok(()),
             uid = hub_uid(&client) => uid,
         };
+        let uid = match uid {
+            HubUid::Namespace(uid) => {
+                // The address of the hub may lead to another cluster later.
+                [&client, &lease_client].into_iter().for_each(|client| client.expect_uid(&uid));
+                uid
+            }
+            HubUid::Crd(uid) => uid,
+        };
         let caches = Caches::new(settings.caches.clone());
         // Before the first cache is opened, so that no event is missed.
         let events = caches.subscribe();
@@ -270,20 +278,28 @@ async fn shut_down(
     ended
 }
 
-/// The UID of the hub: that of its `kube-system` namespace or, where that may not be read, that of our own CRD. Objects in
-/// other clusters carry it, so nothing can start without it.
-async fn hub_uid(client: &ClusterClient) -> Text {
+/// The UID of the hub.
+enum HubUid {
+    /// That of its `kube-system` namespace.
+    Namespace(Text),
+    /// That of our own CRD, where the namespace may not be read.
+    Crd(Text),
+}
+
+/// Reads the UID of the hub. Objects in other clusters carry it, so nothing can start without it.
+async fn hub_uid(client: &ClusterClient) -> HubUid {
     let namespaces = ApiKind::custom("", "v1", "Namespace", "namespaces", false);
     let mut wait = Duration::from_millis(200);
     loop {
         let found = match client.get(&namespaces, None, "kube-system").await {
             Err(error) if error.reason() == FailureReason::Forbidden || error.is_object_not_found() => {
-                client.get(&kinds::crd(), None, "resourcegraphdefinitions.kro.run").await
+                let crd = client.get(&kinds::crd(), None, "resourcegraphdefinitions.kro.run").await;
+                crd.map(|crd| HubUid::Crd(crd.uid().clone()))
             }
-            found => found,
+            found => found.map(|namespace| HubUid::Namespace(namespace.uid().clone())),
         };
         match found {
-            Ok(object) => return object.uid().clone(),
+            Ok(uid) => return uid,
             Err(error) => tracing::warn!(%error, "cannot determine the UID of the hub; retrying"),
         }
         tokio::time::sleep(wait).await;

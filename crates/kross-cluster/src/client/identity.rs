@@ -75,6 +75,9 @@ fn is_uid(uid: &str) -> bool {
 pub(crate) enum ExpectedIdentity {
     /// This UID.
     Uid(Text),
+    /// No other UID than this one: a server that does not tell its own may be used. The hub's renewals of the Lease must not depend
+    /// on whether its API server has time for this question.
+    NoOther(Text),
     /// None that the credential may read.
     Hidden,
 }
@@ -85,11 +88,18 @@ impl ExpectedIdentity {
         let other = |problem: String| Err(TransportError::OtherCluster { problem });
         let unverified = |reason, problem: String| Err(TransportError::Unverified { reason, problem });
         match (self, answer) {
-            (Self::Uid(expected), IdentityAnswer::Uid(uid)) if *expected == uid.as_str() => Ok(()),
-            (Self::Hidden, IdentityAnswer::Hidden) => Ok(()),
-            (_, IdentityAnswer::Uid(uid)) => {
-                other(format!("the server's address now leads to another cluster (UID `{uid}`); check DNS and the load balancer"))
+            (Self::Uid(expected) | Self::NoOther(expected), IdentityAnswer::Uid(uid))
+                if *expected == uid.as_str() =>
+            {
+                Ok(())
             }
+            (Self::Hidden, IdentityAnswer::Hidden) => Ok(()),
+            // Nobody else has to confirm where the hub is: the next connection may lead there again.
+            (Self::NoOther(_), IdentityAnswer::Uid(uid)) => {
+                unverified(FailureReason::Unreachable, another_cluster(&uid))
+            }
+            (Self::NoOther(_), _) => Ok(()),
+            (_, IdentityAnswer::Uid(uid)) => other(another_cluster(&uid)),
             (_, IdentityAnswer::Hidden) => other(
                 "the credential can no longer read the UID of namespace `kube-system`, so this may be another cluster; allow it to get that namespace".to_owned(),
             ),
@@ -109,6 +119,12 @@ impl ExpectedIdentity {
             }
         }
     }
+}
+
+fn another_cluster(uid: &str) -> String {
+    format!(
+        "the server's address now leads to another cluster (UID `{uid}`); check DNS and the load balancer"
+    )
 }
 
 /// Asks servers for their identity with one credential.
@@ -184,6 +200,16 @@ mod tests {
             assert!(is_other(verified.check(answer)));
         }
         assert!(is_other(ExpectedIdentity::Hidden.check(IdentityAnswer::Uid(UID.to_owned()))));
+        let lenient = ExpectedIdentity::NoOther(UID.into());
+        assert_eq!(lenient.check(IdentityAnswer::Uid(UID.to_owned())), Ok(()));
+        let verdict = lenient.check(IdentityAnswer::Uid(UID.replace('1', "2")));
+        assert!(matches!(
+            verdict,
+            Err(TransportError::Unverified { reason: FailureReason::Unreachable, .. })
+        ));
+        for answer in [IdentityAnswer::Hidden, IdentityAnswer::Busy(StatusCode::TOO_MANY_REQUESTS)] {
+            assert_eq!(lenient.check(answer), Ok(()));
+        }
         for (answer, reason) in [
             (IdentityAnswer::Busy(StatusCode::TOO_MANY_REQUESTS), FailureReason::Throttled),
             (IdentityAnswer::Busy(StatusCode::BAD_GATEWAY), FailureReason::ServerError),

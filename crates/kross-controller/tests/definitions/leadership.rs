@@ -1,10 +1,11 @@
-//! Leader election between controllers: what one that takes over may prune, and what one that cannot renew its lease writes.
+//! Leader election between controllers: what one that takes over may prune, and what one that cannot renew its lease writes. And
+//! what a controller sends when the address of its hub leads to another cluster.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kross_cluster::{ClientOptions, ClusterClient, ClusterId, LeaderElection, Leadership, LeaseOptions};
 use kross_controller::{Controller, ControllerError, Settings};
-use kross_testing::{Action, Fault, FaultProxy, Request, Requests, Verb, shared, wait};
+use kross_testing::{Action, Answer, Fault, FaultProxy, Request, Requests, Verb, shared, wait};
 use kube::Api;
 use kube::api::DynamicObject;
 use prometheus_client::registry::Registry;
@@ -104,7 +105,55 @@ async fn a_standby_whose_watches_lag_behind_prunes_nothing_that_a_newer_definiti
     until_idle(&second).await;
     assert_eq!(uid(&config_maps, "lagging-b").await, created, "it was pruned");
     assert_eq!(objects.revision_names("lagging").await, revisions);
+    until_quiet(&proxy).await;
     second.stop().await;
+}
+
+/// Waits until a controller sends nothing through a proxy for some time but watches and renewals of its Lease.
+async fn until_quiet(proxy: &FaultProxy) {
+    const QUIET: Duration = Duration::from_secs(5);
+    let is_counted =
+        |request: &Request| request.verb != Verb::Watch && !request.resource.starts_with("leases.");
+    let count = || {
+        let sent = proxy.requests(&Requests::any());
+        sent.iter().filter(|record| is_counted(&record.request)).count()
+    };
+    let mut last = (count(), Instant::now());
+    wait::until_true("the hub to be idle", || {
+        let now = count();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        last.1.elapsed() > QUIET
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_sends_nothing_to_another_cluster_behind_the_address_of_its_hub() {
+    let (objects, _exclusive) = exclusive().await;
+    let proxy = FaultProxy::start(shared(PLANE).await.admin()).unwrap();
+    let config = proxy.kubeconfig(shared(PLANE).await.admin()).unwrap().config().await.unwrap();
+    let running = Running::start_with(config, Settings::default()).await;
+    objects.create(&definition("Moved", &json!([config_map("a", &json!({}))]))).await;
+    objects.until_ready("moved").await;
+
+    let identity = Requests::any().verb(Verb::Get).resource("namespaces").name("kube-system");
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata":
+        {"name": "kube-system", "resourceVersion": "1", "uid": "1a7cd54c-8a42-4c85-a7a6-1f1b93ac90a2"}});
+    let moved = proxy.on(identity.clone(), Action::Answer(Answer::json(200, &other)));
+    proxy.cut_connections();
+    proxy.clear_requests();
+    let instances = objects.namespaced("kro.run", "Moved", "moveds", "default");
+    create_instance(&instances, "Moved", "moved").await;
+    wait::until_true("several connections to be refused", || proxy.count(&identity) > 5).await;
+    let sent = proxy.requests(&Requests::any());
+    let sent = sent.iter().map(|record| &record.request).filter(|request| !identity.matches(request));
+    assert_eq!(sent.map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
+
+    proxy.remove(moved);
+    until(instances, "moved".to_owned(), is_active).await;
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
