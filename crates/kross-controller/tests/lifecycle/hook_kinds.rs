@@ -2,19 +2,22 @@
 //! updates of them.
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kross_testing::{Requests, Verb, wait};
+use kross_controller::Settings;
+use kross_local::ControlPlane;
+use kross_testing::{FaultProxy, Requests, Verb, wait};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::json;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value as Json, json};
 
+use crate::instance_api::InstanceApi;
 use crate::retain_and_adopt::event;
-use crate::setup::install_crds;
+use crate::setup::{Objects, Running, install, install_crds};
 use crate::world::{World, config_map, edit};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn runs_a_job_once_before_it_deletes_the_database() {
+/// A database, and a Job that backs it up before it is deleted.
+fn backed_up_by_a_job() -> Json {
     let mut database = config_map("database", json!({"a": "1"}));
     database["lifecycle"] = json!({"delete": {"after": ["backup"]}});
     let backup = json!({"id": "backup", "lifecycle": {"when": "Deletion"},
@@ -23,7 +26,53 @@ async fn runs_a_job_once_before_it_deletes_the_database() {
             "metadata": {"name": "${schema.metadata.name}-backup"},
             "spec": {"template": {"spec": {"restartPolicy": "Never",
                 "containers": [{"name": "dump", "image": "dump", "args": ["${database.metadata.name}"]}]}}}}});
-    let world = World::new("JobBackedUp", json!({"spec": {}}), json!([database, backup])).await;
+    json!([database, backup])
+}
+
+/// A control plane whose own controllers run Jobs, but for the kubelet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_the_job_controller_runs_once_and_leaves_no_pod() {
+    let plane = ControlPlane::named("jobs").controller_manager().start().await.unwrap();
+    let client = plane.client().await.unwrap();
+    install(&client).await;
+    let proxy = FaultProxy::start(plane.admin()).unwrap();
+    let config = proxy.kubeconfig(plane.admin()).unwrap().config().await.unwrap();
+    let running = Running::start_with(config, Settings::default()).await;
+    let objects = Objects { client: client.clone() };
+    let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "jobrun"}, "spec": {"resources": backed_up_by_a_job(),
+            "schema": {"apiVersion": "v1alpha1", "kind": "JobRun", "spec": {}}}});
+    objects.create(&definition).await;
+    objects.until_ready("jobrun").await;
+    let instances = InstanceApi::new(&objects, "JobRun", "default");
+    instances.create("x", json!({})).await;
+    instances.until_state("x", "ACTIVE").await;
+    instances.delete("x").await;
+
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let pod = wait::until("the Pod of the Job", || async {
+        let all = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        all.items.into_iter().next().and_then(|pod| pod.metadata.name).ok_or_else(|| "no Pod".to_owned())
+    })
+    .await;
+    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    assert!(config_maps.get("x-database").await.unwrap().metadata.deletion_timestamp.is_none());
+    // As the kubelet reports it.
+    let succeeded = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    pods.patch_status(&pod, &PatchParams::default(), &succeeded).await.unwrap();
+    wait::until_deleted(&instances.instances, "x").await;
+    assert!(config_maps.get_opt("x-database").await.unwrap().is_none());
+    let jobs: Api<Job> = Api::namespaced(client, "default");
+    wait::until_deleted(&jobs, "x-backup").await;
+    wait::until_deleted(&pods, &pod).await;
+    let writes = Requests::any().verb(Verb::Apply).resource("jobs.batch").name("x-backup");
+    assert_eq!(proxy.count(&writes), 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_a_job_once_before_it_deletes_the_database() {
+    let world = World::new("JobBackedUp", json!({"spec": {}}), backed_up_by_a_job()).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
