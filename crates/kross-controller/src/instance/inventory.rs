@@ -72,6 +72,7 @@ impl InstanceInventory {
     ) -> Result<Self, InstanceError> {
         let (labels, annotations) = (texts(instance, "labels"), texts(instance, "annotations"));
         let local = Inventory::parse_complete(applyset, &labels, &annotations)?;
+        restored_inventory::check_kept(instance, graph)?;
         let mut inventory = Self::with_remote(instance, applyset, graph, local)?;
         if inventory.remote.is_incomplete() {
             // What it may lack may have been given up since.
@@ -94,8 +95,9 @@ impl InstanceInventory {
             None => restored_inventory::restore(instance, graph),
         };
         let attempts = instance.annotation(annotations::DELETE_ATTEMPTS).map(Text::from);
-        let has_remote =
-            instance.annotation(annotations::CLUSTER_INVENTORY).is_some() || !remote.clusters().is_empty();
+        let has_remote = instance.annotation(annotations::CLUSTER_INVENTORY).is_some()
+            || !remote.clusters().is_empty()
+            || graph.is_some_and(restored_inventory::is_always_kept);
         Ok(Self { local, remote, has_remote, attempts })
     }
 

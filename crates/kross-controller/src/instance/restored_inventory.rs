@@ -67,6 +67,24 @@ pub(super) fn check_complete(inventory: &ClusterInventory) -> Result<(), Invento
     Ok(())
 }
 
+/// Whether the instances of a graph keep an inventory of remote clusters from their first reconcile on, even if it is empty: those of
+/// existing kinds, since their status could not tell what was in it.
+pub(super) fn is_always_kept(graph: &Graph) -> bool {
+    graph.instance.external && graph.nodes.iter().any(is_remote)
+}
+
+/// Refuses an instance of an existing kind without the inventory that it must have had, unless all clusters are given up.
+///
+/// # Errors
+/// It has none.
+pub(super) fn check_kept(instance: &StoredObject, graph: Option<&Graph>) -> Result<(), InventoryError> {
+    let is_present = instance.annotation(annotations::CLUSTER_INVENTORY).is_some();
+    if is_present || !graph.is_some_and(is_always_kept) || GivenUp::of(instance).all {
+        return Ok(());
+    }
+    Err(InventoryError::Removed("the status belongs to another controller".to_owned()))
+}
+
 /// The reference and the UID of a cluster that the instance was connected to.
 fn identity(cluster: &ClusterStatus) -> Option<(String, &str)> {
     let credentials = match cluster.target.as_deref() {

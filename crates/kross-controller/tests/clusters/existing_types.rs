@@ -119,6 +119,41 @@ async fn an_existing_object_is_deleted_after_its_remote_resources() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_deletion_of_an_existing_object_without_its_inventory_is_blocked_until_all_clusters_are_given_up()
+{
+    const INVENTORY: &str = "internal.kro.run/cluster-inventory";
+    let mut record = config_map("record", None, json!({"text": "one"}));
+    record["cluster"] = json!({"name": "${schema.metadata.labels.region}-kubeconfig"});
+    let gvk = GroupVersionKind::gvk("policy", "v1", "PodDisruptionBudget");
+    let existing = Existing::new(gvk, json!([record])).await;
+    let eu = existing.world.region("eu");
+    let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    for (name, region) in [("web", "eu"), ("nowhere", "moon")] {
+        existing.create(name, json!({"selected": "yes", "region": region}), spec.clone()).await;
+    }
+    existing.until_state("web", "ACTIVE").await;
+    eu.proxy.set(Fault::Refuse);
+    existing.until_state("web", "ERROR").await;
+    existing.objects.delete("web", &DeleteParams::default()).await.unwrap();
+    existing.until_state("web", "DELETING").await;
+    existing.patch("web", json!({"metadata": {"annotations": {INVENTORY: null}}})).await;
+    let is_blocked = |object: &DynamicObject| {
+        annotation(object, "kro.run/message").is_some_and(|message| message.contains("was removed"))
+    };
+    wait::until_object(&existing.objects, "web", is_blocked).await;
+    eu.proxy.set(Fault::Pass);
+    existing.patch("web", json!({"metadata": {"annotations": {"kro.run/abandon-cluster": "*"}}})).await;
+    wait::until_deleted(&existing.objects, "web").await;
+    assert!(eu.config_maps.get_opt("web-record").await.unwrap().is_some(), "given up, not deleted");
+
+    // One that never was in any cluster has an empty inventory, and nothing blocks its deletion.
+    let has_inventory = |object: &DynamicObject| annotation(object, INVENTORY).is_some();
+    wait::until_object(&existing.objects, "nowhere", has_inventory).await;
+    existing.objects.delete("nowhere", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&existing.objects, "nowhere").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_definition_of_an_existing_type_does_not_touch_the_instances_of_the_first() {
     let record = config_map("record", Some("eu"), json!({"text": "one"}));
     let first = Existing::new(GroupVersionKind::gvk("", "v1", "LimitRange"), json!([record])).await;
