@@ -4,6 +4,7 @@
 //! client-go, with the same Lease.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use kross_value::{Object, Value};
@@ -78,9 +79,26 @@ pub enum Leadership {
     },
 }
 
+/// How often the Lease has changed its holder, as a candidate knows it. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct LeaseTransitions(Arc<AtomicI64>);
+
+impl LeaseTransitions {
+    /// The number in the Lease that was read or written last; 0 before.
+    #[must_use]
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn observe(&self, record: &LeaseRecord) {
+        self.0.store(record.transitions, Ordering::Relaxed);
+    }
+}
+
 /// The participation of a process in an election. Dropping it ends that, and the Lease expires.
 pub struct LeaderElection {
     leadership: watch::Receiver<Leadership>,
+    transitions: LeaseTransitions,
     fence: Fence,
     stop: Option<oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
@@ -93,23 +111,31 @@ impl LeaderElection {
     pub fn start(client: ClusterClient, options: LeaseOptions) -> Self {
         let (sender, leadership) = watch::channel(Leadership::Unknown);
         let (stop, stopped) = oneshot::channel();
-        let fence = Fence::closed();
+        let (fence, transitions) = (Fence::closed(), LeaseTransitions::default());
         let runner = Runner {
             kind: ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true),
             candidate: Candidate::new(&options),
             client,
             options: Arc::new(options),
             leadership: sender,
+            transitions: transitions.clone(),
             fence: fence.clone(),
             known: None,
         };
-        Self { leadership, fence, stop: Some(stop), task: tokio::spawn(runner.run(stopped)) }
+        let task = tokio::spawn(runner.run(stopped));
+        Self { leadership, transitions, fence, stop: Some(stop), task }
     }
 
     /// Permits writes while this process holds the Lease. For the clients of everything that only the leader may write.
     #[must_use]
     pub fn fence(&self) -> &Fence {
         &self.fence
+    }
+
+    /// How often the Lease has changed its holder.
+    #[must_use]
+    pub fn transitions(&self) -> LeaseTransitions {
+        self.transitions.clone()
     }
 
     /// Who leads, now and whenever it changes.
@@ -147,6 +173,7 @@ struct Runner {
     client: ClusterClient,
     options: Arc<LeaseOptions>,
     leadership: watch::Sender<Leadership>,
+    transitions: LeaseTransitions,
     fence: Fence,
     /// The last known Lease, so that a renewal needs no read.
     known: Option<StoredObject>,
@@ -227,6 +254,9 @@ impl Runner {
             _ => self.read().await?,
         };
         let record = known.as_ref().map(LeaseRecord::read);
+        if let Some(record) = &record {
+            self.transitions.observe(record);
+        }
         let (now, sent) = (Instant::now(), FenceTime::now());
         let written = match self.candidate.next_action(record.as_ref(), now) {
             ElectionAction::Wait => {
@@ -240,6 +270,7 @@ impl Runner {
         // The time before the request: the API server may have renewed the Lease at any moment since.
         self.candidate.renewed(started);
         self.fence.extend(sent, self.options.write_duration());
+        self.transitions.observe(&LeaseRecord::read(&written));
         self.known = Some(written);
         Ok(())
     }

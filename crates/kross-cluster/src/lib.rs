@@ -78,7 +78,7 @@ pub use kubeconfig::{
     PrepareError, Refusal, RefusalReason, ReplaceTokenError, ServiceAccountName, Warning, accept,
     accept_connection, replace_token,
 };
-pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
+pub use leader_election::{LeaderElection, Leadership, LeaseOptions, LeaseTransitions};
 pub use object::{
     ChangedFields, ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list,
     read_object,

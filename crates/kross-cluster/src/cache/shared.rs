@@ -14,7 +14,7 @@ use super::metadata::ObjectVersion;
 use super::poll::PollResult;
 use super::relist::Relist;
 use super::store::{Lookup, NamespacedName, Store};
-use super::{CacheEvent, CacheKey, CacheOptions, Change, Subscribers};
+use super::{CacheEvent, CacheKey, CacheOptions, Change, Subscribers, SyncPolicy};
 use crate::client::nameless;
 use crate::error::{ApiError, Attempt};
 use crate::object::StoredObject;
@@ -57,6 +57,8 @@ pub struct CacheState {
     pub users: usize,
     /// The bytes of its objects, as they were received.
     pub bytes: usize,
+    /// Whether it has no objects because those of its cluster exceed what may be cached.
+    pub over_limit: bool,
     /// The number of lists read; for a poll, the number of polls.
     pub lists: u64,
     /// The number of watches opened.
@@ -103,6 +105,14 @@ struct Inner {
     forgotten: bool,
     /// The subscribers to this cache.
     subscribers: Vec<mpsc::UnboundedSender<CacheEvent>>,
+}
+
+impl CacheState {
+    /// Whether it polls a remote cluster that it would watch, because the budget for watches is used up.
+    #[must_use]
+    pub fn is_over_watch_budget(&self) -> bool {
+        self.key.sync == SyncPolicy::Watch && self.mode == SyncMode::Poll
+    }
 }
 
 impl SharedCache {
@@ -251,6 +261,7 @@ impl SharedCache {
             unreadable: inner.store.unreadable(),
             users,
             bytes: inner.bytes,
+            over_limit: inner.forgotten,
             lists: inner.lists,
             opened: inner.opened,
         }

@@ -40,7 +40,8 @@ async fn a_cluster_with_more_objects_than_may_be_cached_is_reported_and_not_live
         assert_eq!(error.retry(), Retry::WhenChanged);
         assert!(!cache.is_live() && !cache.has_synced() && !cache.is_authoritative());
         assert_eq!(cache.get(Some("shop"), "item-1"), Lookup::Unknown);
-        assert_eq!(caches.states()[0].bytes, 0);
+        let state = &caches.states()[0];
+        assert!(state.bytes == 0 && state.over_limit && !state.is_over_watch_budget(), "{state:?}");
     }
 }
 
@@ -72,7 +73,8 @@ async fn a_cache_that_grows_beyond_the_limit_is_dropped_without_deletions_and_re
     }
     assert_eq!(seen, ["synced", "failed", "synced", "relisted"]);
     assert_eq!(cache.list().unwrap().len(), 2);
-    assert!(caches.states()[0].bytes < 1 << 20);
+    let state = &caches.states()[0];
+    assert!(state.bytes < 1 << 20 && !state.over_limit, "{state:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
