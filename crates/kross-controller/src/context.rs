@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
 use kross_cluster::{
-    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, ObjectKey, Selection,
-    StoredObject, WorkQueue,
+    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, LeaseTransitions, ObjectKey,
+    Selection, StoredObject, WorkQueue,
 };
 use kross_value::{Object, Value};
 
@@ -104,7 +104,7 @@ impl Context {
         hub_uid: &str,
         caches: Caches,
         settings: Settings,
-        metrics: Metrics,
+        (metrics, lease_transitions): (Metrics, Option<LeaseTransitions>),
         graphs: Arc<Graphs>,
     ) -> Self {
         let (definition_kind, revision_kind, crd_kind) =
@@ -131,7 +131,9 @@ impl Context {
             client: client.clone(),
             events: events.clone(),
             graphs: Arc::clone(&graphs),
+            definitions: definitions.clone(),
             hub_uid: hub_uid.into(),
+            lease_transitions,
         });
         Self {
             preflights: Preflights::new(settings.preflights, requesters, Arc::clone(&documents)),

@@ -162,6 +162,7 @@ impl Controller {
             Some(election) => client.fenced(election.fence()),
             None => client,
         };
+        let metrics = (metrics, election.as_ref().map(LeaderElection::transitions));
         let context = Arc::new(Context::new(client, &uid, caches, settings, metrics, graphs));
         let leadership = election.as_ref().map(LeaderElection::leadership);
         let (mut tasks, mut workers, passes) = (JoinSet::new(), JoinSet::new(), Passes::default());

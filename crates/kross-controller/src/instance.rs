@@ -58,5 +58,6 @@ mod throttle;
 
 pub(crate) use memory::Instances;
 pub(crate) use own_graph::{OwnGraphs, names_secret, serve_resources, withdraw_resources};
+pub(crate) use pass::is_suspended;
 pub(crate) use reconcile::{instance_of, reconcile};
 pub(crate) use targets::concerns_users;

@@ -13,6 +13,7 @@ mod cluster_series;
 mod collector;
 mod conditions;
 mod definition_metrics;
+mod health;
 mod instance_metrics;
 mod labels;
 mod queue_metrics;

@@ -353,10 +353,31 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     instances.delete("taken", &DeleteParams::default()).await.unwrap();
     assert_eq!(first.line("reconciled instance")["level"], "DEBUG");
     wait::until_deleted(&instances, "taken").await;
+    // A rejected definition counts for as long as it is rejected, although nothing compiles it again.
+    let until_shown = async |line: &str| {
+        wait::until(format!("`{line}` in the metrics"), || {
+            let page = builds(&first);
+            std::future::ready(if page.lines().any(|shown| shown == line) { Ok(()) } else { Err(page) })
+        })
+        .await;
+    };
+    until_shown("kross_definitions_rejected 0").await;
+    let rejected = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "rejected"}, "spec": {
+            "schema": {"apiVersion": "v1alpha1", "kind": "Rejected", "spec": {}},
+            "resources": [{"id": "one", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "${missing.metadata.name}"}}}]}});
+    let rejected = serde_json::from_value(rejected).unwrap();
+    definitions.create(&PostParams::default(), &rejected).await.unwrap();
+    until_shown("kross_definitions_rejected 1").await;
+    definitions.delete("rejected", &DeleteParams::default()).await.unwrap();
+    until_shown("kross_definitions_rejected 0").await;
+    until_shown("kross_instances_not_ready{longer_than=\"5m\"} 0").await;
     // There are no remote clusters.
     assert_eq!(ask(&first.admin, "GET", "/clusters", ""), (200, "[]".to_owned()));
     assert!(builds(&first).contains("kross_clusters{state=\"connected\"} 0\n"), "{}", builds(&first));
 
+    let leases = namespaced(&client, "coordination.k8s.io", "v1", "Lease");
     // After the leader is killed, the other replica takes over within the lease duration and does not write objects again.
     let versions = async || {
         let all = [&instances, &children].map(|api| async move {
@@ -375,6 +396,11 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     })
     .await;
     killed.assert_within(LEASE + Duration::from_secs(5));
+    let lease = leases.get("controller.kro.run").await.unwrap();
+    let transitions = lease.data["spec"]["leaseTransitions"].as_u64().unwrap();
+    assert!(transitions > 0, "{lease:?}");
+    let line = format!("kross_lease_transitions {transitions}\n");
+    assert!(builds(&second).contains(&line), "{}", builds(&second));
     define("two", "Two").await;
     assert!(builds(&second).contains("rgd_graph_revision_issue_total{reason=\"no_revision\"} 1\n"));
     instance("d").await;
@@ -390,11 +416,8 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     })
     .await;
     assert!(ended.success(), "{ended}");
-    let leases = api(&client, "coordination.k8s.io", "v1", "Lease");
-    let leases = leases.list(&ListParams::default()).await.unwrap();
-    let lease =
-        leases.items.iter().find(|lease| lease.metadata.name.as_deref() == Some("controller.kro.run"));
-    assert_eq!(lease.unwrap().data["spec"]["holderIdentity"], "");
+    let lease = leases.get("controller.kro.run").await.unwrap();
+    assert_eq!(lease.data["spec"]["holderIdentity"], "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -321,7 +321,8 @@ fn taken_objects(plan: &Plan) -> HashSet<ObjectKey> {
     objects.filter(|object| is_taken(&object.progress)).map(|object| object.key.clone()).collect()
 }
 
-fn is_suspended(instance: &StoredObject) -> bool {
+/// Whether an annotation suspends an instance.
+pub(crate) fn is_suspended(instance: &StoredObject) -> bool {
     let value = instance.annotation(annotations::RECONCILE).map(str::to_ascii_lowercase);
     value.is_some_and(|value| annotations::RECONCILE_PAUSED.contains(&value.as_str()))
 }

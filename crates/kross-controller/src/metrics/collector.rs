@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{Caches, ClusterClient, ClusterRegistry, Events, Task, WorkQueue};
+use jiff::Timestamp;
+use kross_cluster::{
+    Cache, Caches, ClusterClient, ClusterRegistry, Events, LeaseTransitions, Task, WorkQueue,
+};
 use kross_value::Text;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -11,6 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
 use super::cluster_series::{ClusterStatus, cluster_id};
+use super::health;
 use super::labels::Closed;
 use super::register::{Description, Register};
 use crate::graphs::Graphs;
@@ -24,7 +28,10 @@ pub(crate) struct Sources {
     pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,
     pub(crate) graphs: Arc<Graphs>,
+    pub(crate) definitions: Cache,
     pub(crate) hub_uid: Text,
+    /// None without leader election.
+    pub(crate) lease_transitions: Option<LeaseTransitions>,
 }
 
 /// The sources, once the controller runs. Clones share them.
@@ -57,7 +64,7 @@ struct Gauge {
     read: fn(&Sources) -> usize,
 }
 
-const GAUGES: [Gauge; 6] = [
+const GAUGES: [Gauge; 10] = [
     Gauge {
         name: "dynamic_controller_queue_length",
         help: "Keys of instances that are ready to be processed",
@@ -87,11 +94,39 @@ const GAUGES: [Gauge; 6] = [
         },
     },
     Gauge {
+        name: "kross_caches_over_limit",
+        help: "Caches that have no objects because those of their cluster exceed `--cluster-max-cache-size`",
+        read: |sources| sources.caches.states().iter().filter(|state| state.over_limit).count(),
+    },
+    Gauge {
+        name: "kross_caches_over_watch_budget",
+        help: "Caches that poll a cluster instead of watching it because `--watch-budget` is used up",
+        read: |sources| sources.caches.states().iter().filter(|state| state.is_over_watch_budget()).count(),
+    },
+    Gauge {
+        name: "kross_definitions_rejected",
+        help: "Definitions that are not served as they are, because they do not compile or would break their instances",
+        read: |sources| health::rejected_definitions(&sources.definitions),
+    },
+    Gauge {
+        name: "kross_lease_transitions",
+        help: "How often the Lease of the leader has changed its holder, as this replica read it last; 0 without leader election",
+        read: |sources| {
+            let transitions = sources.lease_transitions.as_ref().map_or(0, LeaseTransitions::get);
+            usize::try_from(transitions).unwrap_or(0)
+        },
+    },
+    Gauge {
         name: "kross_unreadable_objects",
         help: "Objects that cannot be read, for example because they are nested too deeply: a warning in the log names each, or counts those without a readable name",
         read: |sources| sources.caches.states().iter().map(|state| state.unreadable).sum(),
     },
 ];
+
+const NOT_READY: &str = "kross_instances_not_ready";
+const NOT_READY_HELP: &str =
+    "Instances that have not been ready for longer than this, without those that are suspended";
+const LONGER_THAN: &str = "longer_than";
 
 /// Counters by the values of a label, and how they are read.
 struct CounterFamily {
@@ -147,8 +182,15 @@ pub(super) fn register(register: &mut Register<'_>, collected: &Collected) {
         help: family.help,
         labels: vec![(family.label, (family.values)())],
     });
+    let not_ready = Description {
+        name: NOT_READY,
+        kind: MetricType::Gauge,
+        help: NOT_READY_HELP,
+        labels: vec![(LONGER_THAN, health::AGES.iter().map(|(age, _)| *age).collect())],
+    };
     let clusters = super::cluster_metrics::descriptions();
-    register.collector(collected.clone(), gauges.chain(counters).chain(clusters).collect());
+    let all = gauges.chain([not_ready]).chain(counters).chain(clusters);
+    register.collector(collected.clone(), all.collect());
 }
 
 impl Collector for Collected {
@@ -157,6 +199,12 @@ impl Collector for Collected {
         for Gauge { name, help, read } in &GAUGES {
             let number = i64::try_from(read(sources)).unwrap_or(i64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&number)?;
+        }
+        let mut family = encoder.encode_descriptor(NOT_READY, NOT_READY_HELP, None, MetricType::Gauge)?;
+        let counts = health::not_ready_instances(&sources.graphs, Timestamp::now());
+        for ((age, _), count) in health::AGES.iter().zip(counts) {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            family.encode_family(&[(LONGER_THAN, *age)])?.encode_gauge(&count)?;
         }
         for CounterFamily { name, help, label, values, read } in &COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
