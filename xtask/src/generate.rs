@@ -51,6 +51,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Fails if a file is out of date.
+pub(crate) fn check() -> anyhow::Result<()> {
+    run(&Arguments { check: true, bundles: false })
+}
+
 /// The files whose contents on disk differ. Writes them, unless they are only checked.
 fn outdated(root: &Path, files: &[(String, String)], check: bool) -> anyhow::Result<Vec<String>> {
     let mut outdated = Vec::new();

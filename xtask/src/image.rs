@@ -11,6 +11,9 @@ use crate::process::run_command;
 mod archive;
 mod layer;
 
+/// The name of the image with its tag, as the chart has it.
+const NAME: &str = concat!("ghcr.io/kross-run/kross:", env!("CARGO_PKG_VERSION"));
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Cargo profile of the binary
@@ -23,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Name and tag of the image in the archive
-    #[arg(long, value_name = "NAME", default_value = concat!("ghcr.io/kross-run/kross:", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, value_name = "NAME", default_value = NAME)]
     name: String,
     /// Root certificates for `--kubeconfig-system-roots`, as a PEM file; the image has none without it
     #[arg(long, value_name = "PATH")]
@@ -44,15 +47,36 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             binary
         }
     };
-    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    let certificates = certificates.as_deref().map(read).transpose()?;
-    let layer = layer::layer(&read(&binary)?, certificates.as_deref(), !uncompressed)?;
+    let architecture = archive::architecture();
     let output = output.clone().unwrap_or_else(|| {
-        let version = env!("CARGO_PKG_VERSION");
-        root.join(format!("target/kross-{version}-{}.oci.tar", archive::architecture()))
+        root.join(format!("target/kross-{}-{architecture}.oci.tar", env!("CARGO_PKG_VERSION")))
     });
-    let archive = archive::archive(&layer, name)?;
-    fs::write(&output, archive.bytes).with_context(|| format!("cannot write {}", output.display()))?;
+    write_archive(&binary, architecture, name, &output, certificates.as_deref(), !uncompressed)
+}
+
+/// Writes the image of a release.
+pub(crate) fn write(
+    binary: &Path,
+    architecture: &str,
+    output: &Path,
+    certificates: Option<&Path>,
+) -> anyhow::Result<()> {
+    write_archive(binary, architecture, NAME, output, certificates, true)
+}
+
+fn write_archive(
+    binary: &Path,
+    architecture: &str,
+    name: &str,
+    output: &Path,
+    certificates: Option<&Path>,
+    compress: bool,
+) -> anyhow::Result<()> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let certificates = certificates.map(read).transpose()?;
+    let layer = layer::layer(&read(binary)?, certificates.as_deref(), compress)?;
+    let archive = archive::archive(&layer, name, architecture)?;
+    fs::write(output, archive.bytes).with_context(|| format!("cannot write {}", output.display()))?;
     eprintln!("wrote {} ({name}, {})", output.display(), archive.digest);
     Ok(())
 }
@@ -76,7 +100,7 @@ fn build(root: &Path, profile: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Fails if the binary needs shared libraries, which the image does not have.
-fn require_static(binary: &Path) -> anyhow::Result<()> {
+pub(crate) fn require_static(binary: &Path) -> anyhow::Result<()> {
     let bytes = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
     if layer::interpreter(&bytes).is_some() {
         bail!(

@@ -12,6 +12,7 @@ mod deny;
 mod generate;
 mod image;
 mod process;
+mod release;
 mod test;
 
 /// Tasks for developers of kross
@@ -34,6 +35,8 @@ enum Task {
     Generate(generate::Arguments),
     /// Build a static binary and write the container image, as an OCI archive
     Image(image::Arguments),
+    /// Build the files of a release: binaries, images, chart, manifest, bill of materials, notes and checksums
+    Release(release::Arguments),
     /// Set up what the tests need and run all tests; retries failed tests once and reports flaky ones
     Test(test::Arguments),
 }
@@ -45,6 +48,7 @@ fn main() -> anyhow::Result<()> {
         Task::Deny(arguments) => deny::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Image(arguments) => image::run(&arguments),
+        Task::Release(arguments) => release::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
     }
 }

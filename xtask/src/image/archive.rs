@@ -27,11 +27,11 @@ pub(super) fn architecture() -> &'static str {
 }
 
 /// The archive of an image that runs `/kross`.
-pub(super) fn archive(layer: &Layer, name: &str) -> anyhow::Result<Archive> {
+pub(super) fn archive(layer: &Layer, name: &str, architecture: &str) -> anyhow::Result<Archive> {
     let config = json!({
         // A fixed time: the same binary is the same image.
         "created": "1970-01-01T00:00:00Z",
-        "architecture": architecture(),
+        "architecture": architecture,
         "os": "linux",
         "config": {
             "User": format!("{USER}:{USER}"),
@@ -54,7 +54,7 @@ pub(super) fn archive(layer: &Layer, name: &str) -> anyhow::Result<Archive> {
     let manifest = manifest.to_string().into_bytes();
     let mut described = descriptor(MANIFEST, &manifest);
     if let Some(fields) = described.as_object_mut() {
-        fields.insert("platform".to_owned(), json!({"architecture": architecture(), "os": "linux"}));
+        fields.insert("platform".to_owned(), json!({"architecture": architecture, "os": "linux"}));
         let tag = name.rsplit_once(':').map_or("latest", |(_, tag)| tag);
         // containerd takes the whole name, everything else the tag.
         let names = json!({"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": name});
