@@ -15,12 +15,14 @@ mod render;
 #[allow(unreachable_pub)]
 mod world;
 
+use kross_testing::wait;
 use serde_json::{Value as Json, json};
 
 use render::{NAMESPACE, chart};
 use world::{Controller, World, lifecycle_schema};
 
-/// A graph over two clusters, with an object that is retained and one that is created when the instance is deleted.
+/// A graph over two clusters, with an object that is pruned, one that is retained, and one that is created when the instance is
+/// deleted.
 const SHOP: &str = "\
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -52,6 +54,17 @@ spec:
           name: ${schema.metadata.name}
         data:
           size: ${remote.data.size}
+    - id: pruned
+      target:
+        cluster:
+          kubeconfigSecretName: eu-kubeconfig
+      includeWhen:
+        - ${schema.spec.size == 'large'}
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata:
+          name: ${schema.metadata.name}-pruned
     - id: kept
       lifecycle:
         delete:
@@ -85,6 +98,7 @@ async fn the_rendered_permissions_suffice_in_every_mode() {
     aggregation_suffices_and_a_missing_permission_is_named(&world).await;
     the_least_values_suffice(&world).await;
     namespaced_suffices(&world).await;
+    unrestricted_suffices(&world).await;
     uninstalling_keeps_the_definitions(&world).await;
     world.stop().await;
 }
@@ -137,6 +151,7 @@ async fn aggregation_suffices_and_a_missing_permission_is_named(world: &World) {
     }
     world.grant_graph(SHOP).await;
     instance(world, "Shop", "shop", "poor", |status| status.contains("\"ACTIVE\"")).await;
+    a_deletion_names_the_missing_permission(world).await;
 
     // What `kross rbac` prints for a definition has these rules as well.
     for (kind, group, resource) in [
@@ -163,6 +178,21 @@ async fn aggregation_suffices_and_a_missing_permission_is_named(world: &World) {
     let _controller = world.controller().await;
     let status = definition(world, "shop", |status| status.contains("secrets")).await;
     assert!(status.contains("eu-kubeconfig"), "{status}");
+}
+
+/// The instance waits for the permission, and for nothing else.
+async fn a_deletion_names_the_missing_permission(world: &World) {
+    world.revoke(&["kross-shop"], "", "configmaps", "delete").await;
+    let instances = world.hub.api("kro.run", "v1alpha1", "Shop", Some("shop"));
+    instances.delete("poor", &Default::default()).await.unwrap();
+    let words = ["Forbidden", "delete", "configmaps", "system:serviceaccount:kro-system:kross"];
+    let is_named = |object: &Json| {
+        let status = object["status"].to_string();
+        words.iter().all(|word| status.contains(word))
+    };
+    world.hub.until("kro.run", "v1alpha1", "Shop", (Some("shop"), "poor"), is_named).await;
+    world.grant_graph(SHOP).await;
+    wait::until_deleted(&instances, "poor").await;
 }
 
 /// One replica, without targets, and without access to any Secret or instance that is not granted.
@@ -215,6 +245,20 @@ async fn namespaced_suffices(world: &World) {
     assert_eq!(stalls.get("outside").await.unwrap().data["status"], Json::Null);
 }
 
+/// Everything, without a role of any team.
+async fn unrestricted_suffices(world: &World) {
+    let values = chart().join("ci/unrestricted-values.yaml");
+    let values = ["--values", values.to_str().unwrap(), "--set", "crds.keep=true"];
+    world.helm_upgrade(&chart(), &[&["--force-conflicts"][..], &values].concat());
+    for name in ["graphs-read", "graphs-write"] {
+        world.hub.delete("rbac.authorization.k8s.io", "v1", "ClusterRole", (None, name)).await;
+    }
+    let controller = world.controller().await;
+    world.hub.apply_yaml(&renamed("Booth")).await;
+    a_graph_over_two_clusters_lives_and_dies(world, "Booth", "bank").await;
+    assert_eq!(controller.refusals(), Vec::<String>::new());
+}
+
 async fn uninstalling_keeps_the_definitions(world: &World) {
     world.helm_uninstall();
     let definitions = world.hub.kubectl(&["get", "resourcegraphdefinitions", "--output=name"]);
@@ -230,12 +274,15 @@ async fn a_graph_over_two_clusters_lives_and_dies(world: &World, kind: &str, nam
     let key = (Some(namespace), name.as_str());
     let size = |size: &'static str| move |object: &Json| object["data"]["size"] == size;
     world.remote.until("", "v1", "ConfigMap", key, size("large")).await;
+    let pruned = format!("{name}-pruned");
+    world.remote.until("", "v1", "ConfigMap", (Some(namespace), &pruned), |_| true).await;
     world.hub.until("", "v1", "ConfigMap", key, size("large")).await;
 
     let mut changed = shop(kind, namespace, name);
     changed["spec"]["size"] = json!("small");
     world.hub.apply(&changed).await;
     world.hub.until("", "v1", "ConfigMap", key, size("small")).await;
+    wait::until_deleted(&world.remote.api("", "v1", "ConfigMap", Some(namespace)), &pruned).await;
     world.remote.kubectl(&["delete", "configmap", name, "--namespace", namespace]);
     world.remote.until("", "v1", "ConfigMap", key, size("small")).await;
 
