@@ -55,4 +55,10 @@ flags:
   - --dynamic-controller-concurrent-reconciles={{ .concurrentReconciles }}
   {{- end }}
   {{- end }}
+  {{- with .Values.tracing }}
+  {{- if .endpoint }}
+  - {{ printf "--otlp-endpoint=%s" .endpoint | quote }}
+  - --otlp-sampling-ratio={{ .samplingRatio }}
+  {{- end }}
+  {{- end }}
 {{- end }}

@@ -134,6 +134,7 @@ impl Context {
             definitions: definitions.clone(),
             hub_uid: hub_uid.into(),
             lease_transitions,
+            spans: settings.spans.clone(),
         });
         Self {
             preflights: Preflights::new(settings.preflights, requesters, Arc::clone(&documents)),

@@ -57,7 +57,7 @@ pub use cluster_connection::ConnectionIntervals;
 pub use controller::{Controller, ControllerError};
 pub use graphs::{Graphs, Served};
 pub use liveness::Liveness;
-pub use metrics::{ClusterStatus, metrics_reference, with_cluster_names};
+pub use metrics::{ClusterStatus, SpanCounts, metrics_reference, with_cluster_names};
 pub use preflight::PreflightIntervals;
 pub use readiness::Readiness;
 pub use settings::Settings;

@@ -19,6 +19,7 @@ mod labels;
 mod queue_metrics;
 mod reference;
 mod register;
+mod span_counts;
 
 pub use cluster_series::{ClusterStatus, with_cluster_names};
 pub(crate) use collector::Sources;
@@ -27,6 +28,7 @@ pub(crate) use labels::{
     UnresolvedReason,
 };
 pub use reference::metrics_reference;
+pub use span_counts::SpanCounts;
 
 use collector::Collected;
 use definition_metrics::DefinitionMetrics;

@@ -6,6 +6,7 @@ use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions};
 
 use crate::access_reviews::ReviewAges;
 use crate::cluster_connection::ConnectionIntervals;
+use crate::metrics::SpanCounts;
 use crate::preflight::PreflightIntervals;
 
 /// The settings of the controller.
@@ -55,6 +56,8 @@ pub struct Settings {
     pub condition_events: bool,
     /// Whether conditions are exposed as metrics.
     pub condition_metrics: bool,
+    /// What becomes of the spans of traces; none while traces are off.
+    pub spans: Option<SpanCounts>,
     /// How long running reconciles may take to finish at shutdown.
     pub shutdown_timeout: Duration,
     /// Leader election; none to run without it.
@@ -86,6 +89,7 @@ impl Default for Settings {
             preflights: PreflightIntervals::default(),
             condition_events: true,
             condition_metrics: false,
+            spans: None,
             shutdown_timeout: Duration::from_secs(60),
             leader_election: None,
         }

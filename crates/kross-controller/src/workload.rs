@@ -190,6 +190,7 @@ pub(crate) async fn write_status(
 }
 
 /// Reconciles a target, an application or a claim.
+#[tracing::instrument(level = "debug", skip_all, fields(object = %key))]
 pub(crate) async fn reconcile(context: &Context, key: &WorkloadKey) -> Outcome {
     match key.kind {
         WorkloadKind::Target => target::reconcile(context, &key.namespace, &key.name).await,

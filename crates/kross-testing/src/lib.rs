@@ -1,5 +1,5 @@
 //! Support for tests against real control planes: control planes that a test program shares, a fault proxy in front of them,
-//! an audit log, waiting with limits, and builders of common objects.
+//! an audit log, a collector of traces, waiting with limits, and builders of common objects.
 //!
 //! ```no_run
 //! # async fn example() {
@@ -20,6 +20,7 @@ mod fixture;
 pub mod objects;
 mod proxy;
 mod stopwatch;
+mod traces;
 pub mod wait;
 
 pub use audit::{AuditLog, AuditedAnswer, AuditedObject, AuditedRequest};
@@ -29,3 +30,4 @@ pub use proxy::{
     TlsError, Verb,
 };
 pub use stopwatch::Stopwatch;
+pub use traces::{ReceivedSpan, TraceCollector, TraceRequest};

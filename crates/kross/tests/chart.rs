@@ -135,6 +135,9 @@ fn denies_loopback_to_kubeconfigs_by_default() {
 fn values_that_make_no_sense_are_refused() {
     for (values, word) in [
         ("replcas=3", "replcas"),
+        ("tracing.endpoint=collector:4318", "endpoint"),
+        ("tracing.endpoint=http://user:password@collector:4318", "endpoint"),
+        ("tracing.samplingRatio=2", "samplingRatio"),
         ("config.logLevel=loud", "logLevel"),
         ("rbac.mode=admin", "mode"),
         ("rbac.mode=namespaced", "rbac.namespaces"),

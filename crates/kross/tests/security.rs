@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kross_local::{Access, Credential};
+use kross_testing::{ReceivedSpan, wait};
 use serde_json::{Value as Json, json};
 
 use world::World;
@@ -134,6 +135,8 @@ async fn minimal_rules_suffice_and_no_credential_leaks() {
     a_secret_is_usable_only_from_the_namespaces_that_it_allows(&world).await;
     canaries.extend(every_kind_of_credential_is_used_or_rejected(&world).await);
     canaries.extend(expressions_and_servers_quote_no_secret(&world).await);
+    traces_have_the_steps_of_a_reconcile(&world).await;
+    canaries.insert("header of the collector", "zqcollectorzq".to_owned());
     no_credential_leaks(&mut world, &canaries).await;
 }
 
@@ -323,13 +326,69 @@ async fn expressions_and_servers_quote_no_secret(world: &World) -> BTreeMap<&'st
     words.iter().map(|word| (*word, (*word).to_owned())).collect()
 }
 
-/// Searches every readable object, page and log for the credentials.
+/// The collector gets a span for each step, with the clusters that objects were applied to and why that failed.
+async fn traces_have_the_steps_of_a_reconcile(world: &World) {
+    let namespace = &world.fixture.namespace;
+    let has = |span: &&ReceivedSpan, name: &str, wanted: &[(&str, &str)]| {
+        span.name == name && wanted.iter().all(|(name, value)| span.attribute(name) == Some(*value))
+    };
+    let of = |name: &str| format!("Guarded.kro.run {namespace}/{name} in local");
+    let cluster = format!("{namespace}/least-kubeconfig");
+    wait::until("the spans to be exported", || {
+        let spans = world.collector.spans();
+        let found = |name: &str, wanted: &[(&str, &str)]| {
+            let matching: Vec<_> = spans.iter().filter(|span| has(span, name, wanted)).collect();
+            if matching.is_empty() {
+                Err(format!("no {name} with {wanted:?} in {spans:#?}"))
+            } else {
+                Ok(matching)
+            }
+        };
+        let check = || {
+            found("reconcile", &[("rgd", "guarded")])?;
+            // A reconcile that applied both objects, and all steps of it.
+            let roots = found("reconcile", &[("instance", &of("least")), ("rgd", "guarded")])?;
+            let complete = roots.iter().any(|root| {
+                let is_step = |name: &str, wanted: &[(&str, &str)]| {
+                    let mut steps = spans.iter().filter(|span| has(span, name, wanted));
+                    steps.any(|span| span.trace == root.trace && span.parent == root.id && !span.failed)
+                };
+                root.parent.is_empty()
+                    && ["observe", "plan", "report"].iter().all(|step| is_step(step, &[]))
+                    && is_step("apply", &[("cluster", &cluster), ("node", "remote"), ("object", "ConfigMap")])
+                    && is_step("apply", &[("cluster", "local"), ("node", "local"), ("object", "ConfigMap")])
+            });
+            if !complete {
+                return Err(format!("no complete reconcile in {spans:#?}"));
+            }
+            let refused = found("apply", &[("reason", "Forbidden"), ("node", "remote")])?;
+            assert!(refused.iter().all(|span| span.failed), "{refused:#?}");
+            found("delete", &[("node", "remote"), ("object", "ConfigMap")]).map(drop)
+        };
+        std::future::ready(check())
+    })
+    .await;
+    let requests = world.collector.requests();
+    let first = &requests[0];
+    assert!(first.head.starts_with("POST /v1/traces"), "{}", first.head);
+    assert!(first.head.contains("Bearer zqcollectorzq"), "the collector gets its header: {}", first.head);
+    for (name, value) in [("service.name", "kross"), ("service.version", env!("CARGO_PKG_VERSION"))] {
+        let given = (name.to_owned(), value.to_owned());
+        assert!(first.spans[0].resource.contains(&given), "{:?}", first.spans[0].resource);
+    }
+}
+
+/// Searches every readable object, page, trace and log for the credentials.
 async fn no_credential_leaks(world: &mut World, canaries: &BTreeMap<&'static str, String>) {
     world.until_audited(check_audit_log).await;
     world.process.until_logged("the kubeconfig uses a password").await;
     let mut places = world.objects().await;
     places.extend(world.process.pages());
     places.insert("audit log".to_owned(), world.audit_log());
+    let bodies = world.collector.requests().into_iter().map(|request| request.body);
+    let bodies: Vec<String> = bodies.map(|body| String::from_utf8_lossy(&body).into_owned()).collect();
+    assert!(bodies.iter().any(|body| body.contains("least-kubeconfig")), "spans name clusters");
+    places.insert("traces".to_owned(), bodies.concat());
     // Last, because everything before may have been logged.
     places.insert("log".to_owned(), world.process.log());
     assert!(
@@ -341,6 +400,12 @@ async fn no_credential_leaks(world: &mut World, canaries: &BTreeMap<&'static str
     assert!(places.iter().any(shown), "the page lists the clusters");
     let counted = |page: &String| page.contains("kross_audit_records_total{result=\"written\"}");
     assert!(places.values().any(counted), "audit records are counted");
+    let exported = |page: &String| {
+        let count =
+            page.lines().find_map(|line| line.strip_prefix("kross_trace_spans_total{result=\"exported\"} "));
+        count.is_some_and(|count| count != "0")
+    };
+    assert!(places.values().any(exported), "spans are counted");
     assert!(places["audit log"].lines().count() > 10, "{}", places["audit log"]);
     for (name, canary) in canaries {
         for shape in shapes(canary) {

@@ -8,6 +8,7 @@ use kross_api::{FailureReason, ResourceGraphDefinitionSpec, managers};
 use kross_cluster::{Lookup, Outcome};
 use kross_schema::GroupVersionKind;
 use kross_value::Text;
+use tracing::field::Empty;
 
 use super::cluster_checks::{self, ClusterChecks, Verdict};
 use super::compile::{Compiled, compile_for};
@@ -24,7 +25,11 @@ use crate::metrics::{IssueReason, Issued, Resolution, Resolved};
 use crate::unreadable;
 
 /// Reconciles a definition.
-#[tracing::instrument(level = "debug", skip_all, fields(rgd = %name))]
+#[tracing::instrument(
+    level = "debug",
+    skip_all,
+    fields(rgd = %name, reason = Empty, otel.status_code = Empty)
+)]
 pub(crate) async fn reconcile(context: &Context, name: &Text) -> Outcome {
     let mut reported = None;
     let ended = match context.definitions.get(None, name) {
@@ -47,6 +52,8 @@ pub(crate) async fn reconcile(context: &Context, name: &Text) -> Outcome {
         },
     };
     if let Err(error) = &ended {
+        let span = tracing::Span::current();
+        span.record("reason", error.reason()).record("otel.status_code", "ERROR");
         // An error that is retried again and again is a warning only once.
         if reported == Some(error.to_string()) {
             tracing::debug!(rgd = %name, reason = error.reason(), %error, "still cannot serve definition");

@@ -11,6 +11,7 @@ use kross_cluster::{ApiError, ApiKind, Apply, ClusterClient, Missing, ObjectKey,
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, Plan, PlannedObject};
 use kross_value::{Text, Value};
 use tokio::time::Instant;
+use tracing::field::Empty;
 
 use super::clients::{ClientError, InstanceClients};
 use super::observation::version_of;
@@ -20,6 +21,9 @@ use crate::permits::WriteCredential;
 
 /// How many writes of one instance run at once with one credential.
 const CONCURRENT_WRITES: usize = 16;
+
+/// The name of the hub in traces.
+const LOCAL: &str = "local";
 
 /// What became of one write.
 struct Written {
@@ -235,6 +239,18 @@ struct Write<'a> {
 }
 
 impl Write<'_> {
+    #[tracing::instrument(
+        name = "apply",
+        level = "debug",
+        skip_all,
+        fields(
+            cluster = self.cluster_name(),
+            node = %node.id,
+            object = %self.object.key.group_kind(),
+            reason = Empty,
+            otel.status_code = Empty
+        )
+    )]
     async fn run(mut self, node: &NodePlan, applyset: &Text, writes_before: u64) -> Written {
         let operation = if self.create { Operation::Create } else { Operation::Update };
         let key = &self.object.key;
@@ -251,9 +267,18 @@ impl Write<'_> {
                 result
             }
         };
+        if let Err(error) = &result {
+            let span = tracing::Span::current();
+            span.record("reason", error.reason().as_str()).record("otel.status_code", "ERROR");
+        }
         let (hash, is_repair, is_hook) = (self.object.hash.clone(), self.is_repair, self.is_hook);
         let (key, node, is_secret) = (key.clone(), node.id.clone(), node.secret);
         Written { key, node, operation, hash, is_repair, is_hook, is_secret, result }
+    }
+
+    /// The display name of the cluster, as in the status.
+    fn cluster_name(&self) -> &str {
+        self.access_path.map_or(LOCAL, |access_path| &access_path.reference.display)
     }
 
     /// Applies the object. The first apply of an object that the caches do not have is sent without force: if the object is

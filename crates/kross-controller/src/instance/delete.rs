@@ -141,6 +141,12 @@ async fn own_client<'c>(
 }
 
 /// Deletes one object. Returns it if a finalizer keeps it.
+#[tracing::instrument(
+    name = "delete",
+    level = "debug",
+    skip_all,
+    fields(cluster = %pending.key.cluster, node = %pending.node, object = %pending.key.group_kind())
+)]
 async fn delete_one(
     clients: &InstanceClients<'_>,
     pending: &PendingDeletion,

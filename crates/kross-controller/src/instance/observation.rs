@@ -103,6 +103,16 @@ impl Observation {
 }
 
 impl Pass<'_> {
+    /// Observes the instance's objects in the hub. Returns false while one of the caches has not synced.
+    #[tracing::instrument(level = "debug", skip_all)]
+    pub(super) async fn observe(&mut self) -> Result<bool, InstanceError> {
+        if !self.observe_local() {
+            return Ok(false);
+        }
+        self.observe_leftovers().await?;
+        Ok(true)
+    }
+
     /// Observes the instance's objects in the hub, from the caches of the graph's kinds. Returns false while one of the
     /// caches has not synced. Where a kind cannot be listed only the nodes of that kind fail.
     pub(super) fn observe_local(&mut self) -> bool {

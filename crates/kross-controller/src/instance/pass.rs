@@ -86,11 +86,10 @@ impl<'a> Pass<'a> {
         self.retry_skipped_nodes();
 
         // Observe.
-        if !self.observe_local() {
+        if !self.observe().await? {
             // The first list of the cache requeues the instance.
             return Ok(Next::After(SOON));
         }
-        self.observe_leftovers().await?;
 
         // Plan and apply.
         let plan = self.converge(graph).await?;
@@ -130,6 +129,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// It takes too long.
+    #[tracing::instrument(name = "plan", level = "debug", skip_all)]
     pub(super) fn evaluate(&self, graph: &Graph) -> Result<Plan, InstanceError> {
         let plan = if self.phase == LifecyclePhase::Active { plan } else { plan_for_deletion };
         let (instance, observed) = (self.instance.value(), &self.observation.observed);

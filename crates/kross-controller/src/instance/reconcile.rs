@@ -6,6 +6,7 @@ use kross_api::{ClusterId, ConditionType, LifecyclePhase, annotations, labels};
 use kross_cluster::{ObjectKey, Outcome, StoredObject};
 use kross_plan::failed_status;
 use kross_value::{Text, Value};
+use tracing::field::Empty;
 
 use super::deletion::DeletionPass;
 use super::error::{InstanceError, Next, outcome};
@@ -19,7 +20,11 @@ use crate::permits::Permit;
 use crate::unreadable;
 
 /// Reconciles an instance.
-#[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
+#[tracing::instrument(
+    level = "debug",
+    skip_all,
+    fields(instance = %key, rgd = Empty, reason = Empty, otel.status_code = Empty)
+)]
 pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permit) -> Outcome {
     let serving = context.graphs.serving(&key.group, &key.kind);
     if serving.is_empty() {
@@ -42,7 +47,8 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
         Err(_) => return Outcome::Retry,
     };
     let Some(served) = own_graph::serve(context, key, served, &instance).await else { return Outcome::Retry };
-    let started = std::time::Instant::now();
+    let (started, span) = (std::time::Instant::now(), tracing::Span::current());
+    span.record("rgd", &*served.definition);
     let guard = context.instances.begin_pass();
     let mut memory = context.instances.take(key, instance.uid(), &guard);
     let is_deleting = instance.deletion_timestamp().is_some() || !is_selected;
@@ -55,6 +61,7 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
         && !matches!(error, InstanceError::Outdated)
     {
         context.metrics.instances.errors.inc();
+        span.record("reason", error.reason()).record("otel.status_code", "ERROR");
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile instance");
     }
     let outcome = outcome(&ended);

@@ -50,6 +50,7 @@ impl Pass<'_> {
     ///
     /// # Errors
     /// The request fails, or the instance was changed meanwhile.
+    #[tracing::instrument(name = "report", level = "debug", skip_all)]
     pub(super) async fn write_status(&mut self, status: Value) -> Result<(), InstanceError> {
         let status = self.form(status);
         if self.instance.value().get("status") == Some(&status) {

@@ -17,6 +17,7 @@ use super::cluster_series::{ClusterStatus, cluster_id};
 use super::health;
 use super::labels::Closed;
 use super::register::{Description, Register};
+use super::span_counts::SpanCounts;
 use crate::graphs::Graphs;
 use crate::key::InstanceKey;
 
@@ -32,6 +33,8 @@ pub(crate) struct Sources {
     pub(crate) hub_uid: Text,
     /// None without leader election.
     pub(crate) lease_transitions: Option<LeaseTransitions>,
+    /// None while traces are off.
+    pub(crate) spans: Option<SpanCounts>,
 }
 
 /// The sources, once the controller runs. Clones share them.
@@ -139,7 +142,7 @@ struct CounterFamily {
 
 pub(super) const RESULT: &str = "result";
 
-const COUNTERS: [CounterFamily; 3] = [
+const COUNTERS: [CounterFamily; 4] = [
     CounterFamily {
         name: "kross_api_requests",
         help: "Requests to the local cluster, without watches",
@@ -166,6 +169,13 @@ const COUNTERS: [CounterFamily; 3] = [
         label: "task",
         values: || Task::ALL.iter().map(|task| task.as_str()).collect(),
         read: |_| Task::ALL.iter().map(|task| task.panics()).collect(),
+    },
+    CounterFamily {
+        name: "kross_trace_spans",
+        help: "Spans of traces; `dropped` ones ended faster than they could be exported, `failed` ones were not accepted by the collector",
+        label: RESULT,
+        values: || SpanCounts::RESULTS.to_vec(),
+        read: |sources| sources.spans.clone().unwrap_or_default().read().to_vec(),
     },
 ];
 

@@ -20,13 +20,17 @@ mod logging;
 mod open_files;
 mod pages;
 mod syntax;
+mod traces;
 
 use configuration::Configuration;
 use pages::Pages;
 use syntax::Parsed;
+use traces::Traces;
 
 /// How long writing the last audit records may take.
 const AUDIT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long exporting the last spans may take.
+const TRACES_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,11 +61,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         output.data(format_args!("kross {}", env!("CARGO_PKG_VERSION")))?;
         return Ok(Outcome::Success);
     }
-    let configuration = Configuration::from_flags(flags)?;
-    let log = logging::start(configuration.encoder, configuration.level.clone(), configuration.color)?;
+    let mut configuration = Configuration::from_flags(flags)?;
+    let traces = configuration.traces.start()?;
+    let tracer = traces.as_ref().map(Traces::tracer);
+    let log =
+        logging::start(configuration.encoder, configuration.level.clone(), configuration.color, tracer)?;
     kross_cluster::log_panics();
     let fips = kross_cluster::crypto_provider().fips();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), fips, "starting the controller");
+    if let Some(traces) = &traces {
+        traces.log();
+        configuration.controller.spans = Some(traces.counts());
+    }
     open_files::raise_limit();
     let audit = configuration.audit.clone().start()?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
@@ -69,6 +80,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     // Do not wait for tasks that are still running: the controller has stopped.
     runtime.shutdown_background();
     audit.flush(AUDIT_FLUSH_TIMEOUT);
+    if let Some(traces) = &traces {
+        traces.flush(TRACES_FLUSH_TIMEOUT);
+    }
     ended.map(|()| Outcome::Success)
 }
 
@@ -77,8 +91,16 @@ async fn serve_and_reconcile(
     log: Arc<dyn LogControl>,
     audit: Audit,
 ) -> anyhow::Result<()> {
-    let Configuration { cluster, pages: flags, encoder: _, level: _, color: _, audit: _, controller } =
-        configuration;
+    let Configuration {
+        cluster,
+        pages: flags,
+        encoder: _,
+        level: _,
+        color: _,
+        audit: _,
+        traces: _,
+        controller,
+    } = configuration;
     let mut settings = controller;
     settings.clusters.audit = audit;
     // Install the handlers before anything starts, so that an early signal stops it as well.

@@ -22,6 +22,7 @@ impl Process {
             .args(["--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0"])
             .args(["--admin-bind-address=127.0.0.1:0", "--zap-encoder=json", "--zap-log-level=trace"])
             .args(more)
+            .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20zqcollectorzq")
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use kross_api::yaml;
 use kross_local::{Access, Credential};
-use kross_testing::{Fixture, wait};
+use kross_testing::{Fixture, TraceCollector, wait};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -19,6 +19,7 @@ use crate::process::Process;
 pub struct World {
     pub fixture: Fixture,
     pub process: Process,
+    pub collector: TraceCollector,
     folder: tempfile::TempDir,
     printed: String,
 }
@@ -45,7 +46,9 @@ impl World {
         for crd in kross_api::graph_crds() {
             objects.apply(&serde_json::to_value(crd).unwrap()).await;
         }
+        let collector = TraceCollector::start().await.unwrap();
         let flags = [
+            format!("--otlp-endpoint=http://{}", collector.address()),
             format!(
                 "--kubeconfig-exec-allow={},args=zqargument*,server=127.0.0.1,namespace={},env=CANARY",
                 plugin.display(),
@@ -54,7 +57,7 @@ impl World {
             format!("--audit-log-path={}", folder.path().join("audit.log").display()),
         ];
         let process = Process::start("hub", &flags).await;
-        let world = Self { fixture, process, folder, printed };
+        let world = Self { fixture, process, collector, folder, printed };
         world.define(definition).await;
         world
     }

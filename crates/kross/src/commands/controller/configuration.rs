@@ -18,6 +18,7 @@ use super::flags::FLAGS;
 use super::logging::{Encoder, Level};
 use super::pages::PageFlags;
 use super::syntax::{Value, boolean};
+use super::traces::TraceFlags;
 
 const LEASE: &str = "controller.kro.run";
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -33,6 +34,7 @@ pub(super) struct Configuration {
     pub(super) level: Level,
     pub(super) color: bool,
     pub(super) audit: AuditFlags,
+    pub(super) traces: TraceFlags,
     pub(super) controller: Settings,
 }
 
@@ -78,6 +80,7 @@ impl Configuration {
             level,
             color: values.boolean("zap-color"),
             audit: values.audit(),
+            traces: values.traces()?,
             controller: values.controller()?,
         })
     }
@@ -136,6 +139,7 @@ impl FlagValues {
             preflights: defaults.preflights,
             condition_events: gates.events,
             condition_metrics: gates.metrics,
+            spans: None,
             shutdown_timeout: self.duration("graceful-shutdown-timeout"),
             leader_election: self.leader_election()?,
         })
@@ -151,6 +155,19 @@ impl FlagValues {
             status_size: bytes("instance-max-status-size", 1 << 10),
             clusters: self.count("instance-max-clusters").unwrap_or(usize::MAX),
         }
+    }
+
+    fn traces(&self) -> anyhow::Result<TraceFlags> {
+        let name = "otlp-sampling-ratio";
+        let given = self.given.iter().rev().find(|(given, _)| *given == name);
+        let sampling_ratio = match given {
+            Some((_, Value::Float(ratio))) if !(0.0..=1.0).contains(ratio) => {
+                bail!("invalid value `{ratio}` for `--{name}`: use a number from 0 to 1, such as `0.01`")
+            }
+            Some((_, Value::Float(ratio))) => Some(*ratio),
+            _ => None,
+        };
+        Ok(TraceFlags { endpoint: self.text("otlp-endpoint").to_owned(), sampling_ratio })
     }
 
     fn plan_timeout(&self) -> anyhow::Result<Duration> {
@@ -443,6 +460,14 @@ mod tests {
     }
 
     #[test]
+    fn the_environment_decides_about_sampling_unless_the_flag_is_given() {
+        let ratio = |line| configuration(line).unwrap().traces.sampling_ratio;
+        assert_eq!(ratio(""), None);
+        assert_eq!(ratio("--otlp-sampling-ratio=0.25"), Some(0.25));
+        assert_eq!(ratio("--otlp-sampling-ratio=0.25 --otlp-sampling-ratio=1"), Some(1.0));
+    }
+
+    #[test]
     fn errors_say_what_to_use() {
         for (line, error) in [
             (
@@ -465,6 +490,10 @@ mod tests {
             (
                 "--default-service-account=shop:deployer",
                 "invalid value `shop:deployer` for `--default-service-account`: use the name of a ServiceAccount, without its namespace",
+            ),
+            (
+                "--otlp-sampling-ratio=2",
+                "invalid value `2` for `--otlp-sampling-ratio`: use a number from 0 to 1, such as `0.01`",
             ),
             ("--metrics-bind-address=8078", "invalid value of `--metrics-bind-address`"),
             (

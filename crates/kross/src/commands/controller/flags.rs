@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 75] = [
+pub(super) const FLAGS: [Flag; 77] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -274,6 +274,16 @@ pub(super) const FLAGS: [Flag; 75] = [
         "no-cross-namespace",
         FlagDefault::Bool(false),
         "Refuse objects and external references in the local cluster outside the namespace of the instance",
+    ),
+    flag(
+        "otlp-endpoint",
+        FlagDefault::Text(""),
+        "Send traces to this OpenTelemetry collector, as OTLP over HTTP, such as `http://collector.observability:4318` (default: `$OTEL_EXPORTER_OTLP_ENDPOINT`; none)",
+    ),
+    flag(
+        "otlp-sampling-ratio",
+        FlagDefault::Float(1.0),
+        "Share of reconciles that are traced, from 0 to 1 (default: `$OTEL_TRACES_SAMPLER`; all)",
     ),
     flag("pprof-bind-address", FlagDefault::Text(":6060"), "Accepted for compatibility with kro but ignored"),
     flag(

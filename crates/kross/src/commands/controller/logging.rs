@@ -1,4 +1,5 @@
-//! Logs to standard error as the flags say. The level can be changed while the process runs.
+//! Logs to standard error as the flags say, and gives spans to the tracer if there is one. The level of the log can be changed while
+//! the process runs; traces do not depend on it.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -6,9 +7,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use kross_cluster::AUDIT_TARGET;
 use kross_server::LogControl;
+use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing::{Level as EventLevel, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
@@ -80,16 +84,60 @@ impl LogControl for Control {
     }
 }
 
-/// Starts logging.
-pub(super) fn start(encoder: Encoder, level: Level, color: bool) -> anyhow::Result<Arc<dyn LogControl>> {
+/// Starts logging, and tracing if there is a tracer.
+pub(super) fn start(
+    encoder: Encoder,
+    level: Level,
+    color: bool,
+    tracer: Option<SdkTracer>,
+) -> anyhow::Result<Arc<dyn LogControl>> {
     let (filter, handle) = reload::Layer::new(level.targets());
+    let registry = tracing_subscriber::registry();
+    let started = match tracer {
+        // One filter for everything: spans that nobody reads cost nothing.
+        None => registry.with(filter).with(format(encoder, color)).try_init(),
+        Some(tracer) => {
+            let log = format(encoder, color).with_filter(filter);
+            registry.with(log).with(traces(tracer).with_filter(FilterFn::new(is_traced))).try_init()
+        }
+    };
+    started.context("cannot start logging")?;
+    Ok(Arc::new(Control { handle, level: Mutex::new(level.name) }))
+}
+
+fn format<S>(encoder: Encoder, color: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
     let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(color);
-    let format = match encoder {
+    match encoder {
         Encoder::Text => format.boxed(),
         Encoder::Json => format.json().flatten_event(true).boxed(),
-    };
-    tracing_subscriber::registry().with(filter).with(format).try_init().context("cannot start logging")?;
-    Ok(Arc::new(Control { handle, level: Mutex::new(level.name) }))
+    }
+}
+
+/// Spans with their fields and nothing else: neither source positions nor threads, and no stack of exceptions.
+fn traces<S>(tracer: SdkTracer) -> impl Layer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_context_activation(false)
+        .with_error_fields_to_exceptions(false)
+        .with_error_events_to_exceptions(false)
+        .with_error_records_to_exceptions(false)
+}
+
+/// Whether traces have a span or an event: the spans of kross, and what it logs at `info` and above while it is in them. Audit
+/// records have places of their own.
+fn is_traced(metadata: &Metadata<'_>) -> bool {
+    let level = if metadata.is_span() { EventLevel::DEBUG } else { EventLevel::INFO };
+    metadata.target().starts_with("kross") && metadata.target() != AUDIT_TARGET && *metadata.level() <= level
 }
 
 #[cfg(test)]
