@@ -1,14 +1,14 @@
 //! Runs cargo-deny on licences, bans and sources of every dependency, and on advisories where the network allows. Installs the
 //! tool into the user's cache the first time.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
 use crate::process::run_command;
+use crate::tool::Tool;
 
-const VERSION: &str = "0.20.2";
+const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", features: "" };
 
 /// Check licences, bans, sources and (if the network allows) advisories of dependencies
 #[derive(clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let tool = installed()?;
+    let tool = CARGO_DENY.installed()?;
     run_command(Command::new(&tool).args([
         "--workspace",
         "--log-level",
@@ -50,39 +50,4 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     run_command(Command::new(&tool).args(["--workspace", "check", "--disable-fetch", "advisories"]))
-}
-
-fn installed() -> anyhow::Result<PathBuf> {
-    let root = tools_directory()?.join(format!("cargo-deny-{VERSION}"));
-    let tool = root.join("bin").join(format!("cargo-deny{}", std::env::consts::EXE_SUFFIX));
-    if tool.is_file() {
-        return Ok(tool);
-    }
-    eprintln!("installing cargo-deny {VERSION} into {}, once; this takes a few minutes", root.display());
-    run_command(
-        Command::new("cargo")
-            .args([
-                "install",
-                "cargo-deny",
-                "--version",
-                VERSION,
-                "--locked",
-                "--no-default-features",
-                "--root",
-            ])
-            .arg(&root),
-    )?;
-    if !tool.is_file() {
-        bail!("`cargo install` did not create {}", tool.display());
-    }
-    Ok(tool)
-}
-
-fn tools_directory() -> anyhow::Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .context("cannot determine the cache directory: set `HOME` or `XDG_CACHE_HOME`")?;
-    Ok(cache.join("kross").join("tools"))
 }

@@ -9,11 +9,13 @@ mod bench;
 mod bundle;
 mod chart;
 mod deny;
+mod docs;
 mod generate;
 mod image;
 mod process;
 mod release;
 mod test;
+mod tool;
 
 /// Tasks for developers of kross
 #[derive(Parser)]
@@ -31,6 +33,8 @@ enum Task {
     Bench(bench::Arguments),
     /// Check licences, bans, sources and (if the network allows) advisories of dependencies
     Deny(deny::Arguments),
+    /// Build the pages of docs/ as a site, into target/book
+    Docs(docs::Arguments),
     /// Write the files that are generated from the code, or check that they are up to date
     Generate(generate::Arguments),
     /// Build a static binary and write the container image, as an OCI archive
@@ -46,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Task::Assets(arguments) => assets::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Deny(arguments) => deny::run(&arguments),
+        Task::Docs(arguments) => docs::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Image(arguments) => image::run(&arguments),
         Task::Release(arguments) => release::run(&arguments),
