@@ -27,6 +27,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let mut files = kross_api::generated_files();
     files.extend(chart::files(&root)?);
+    files.push(("docs/api.md".to_owned(), kross_api::api_markdown()));
+    files.push(("docs/flags.md".to_owned(), kross::flags_markdown()));
     files.push(("docs/cel.md".to_owned(), kross_cel::library::reference_markdown()));
     files.push(("docs/cli.md".to_owned(), kross::reference_markdown()));
     files.push(("docs/diagnostics.md".to_owned(), diagnostics_page()));

@@ -1,5 +1,6 @@
 //! Generates the CustomResourceDefinitions of the wire types, and their YAML files.
 
+mod reference;
 mod structural;
 mod text;
 
@@ -8,6 +9,7 @@ use kube_core::CustomResourceExt;
 use schemars::JsonSchema;
 use serde_json::{Value as Json, json};
 
+pub use reference::api_markdown;
 pub(crate) use structural::structural_schema;
 pub use text::to_yaml;
 

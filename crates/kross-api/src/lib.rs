@@ -62,7 +62,8 @@ pub use compute::{
 pub use condition::{Condition, ConditionSet, ConditionStatus, ObjectFacts};
 pub use connection_failure::{ConnectStep, ConnectionAdvice, ConnectionFailure};
 pub use crds::{
-    connection_crd, crd_yaml, crds, crds_yaml, generated_files, graph_crds, target_crds, to_yaml,
+    api_markdown, connection_crd, crd_yaml, crds, crds_yaml, generated_files, graph_crds, target_crds,
+    to_yaml,
 };
 pub use definition::{
     CrdMetadata, DEFAULT_GROUP, DefinitionState, Dependency, ForEach, PrinterColumn, Resource,

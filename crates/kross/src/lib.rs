@@ -18,3 +18,9 @@ pub fn main() -> ExitCode {
 pub fn reference_markdown() -> String {
     commands::reference_markdown()
 }
+
+/// The reference of the flags of `kross controller`, as Markdown.
+#[must_use]
+pub fn flags_markdown() -> String {
+    commands::flags_markdown()
+}

@@ -23,6 +23,7 @@ mod syntax;
 mod traces;
 
 use configuration::Configuration;
+pub(crate) use flags::reference_markdown as flags_markdown;
 use pages::Pages;
 use syntax::Parsed;
 use traces::Traces;
@@ -84,6 +85,22 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         traces.flush(TRACES_FLUSH_TIMEOUT);
     }
     ended.map(|()| Outcome::Success)
+}
+
+/// Whether flags are accepted, for the test of the documentation.
+#[cfg(test)]
+pub(super) fn check_flags(flags: impl IntoIterator<Item = String>) -> Result<(), String> {
+    let parsed = syntax::parse(&flags::FLAGS, flags).map_err(|error| error.to_string())?;
+    match parsed {
+        Parsed::Help => Ok(()),
+        Parsed::Flags(flags) => Configuration::from_flags(flags).map(drop).map_err(|error| error.to_string()),
+    }
+}
+
+/// The names of all flags, for the test of the documentation.
+#[cfg(test)]
+pub(super) fn flag_names() -> impl Iterator<Item = &'static str> {
+    flags::FLAGS.iter().map(|flag| flag.name)
 }
 
 async fn serve_and_reconcile(

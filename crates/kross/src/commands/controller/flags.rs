@@ -350,6 +350,26 @@ pub(super) fn help() -> String {
     text
 }
 
+/// The reference page of all flags, `docs/flags.md`.
+pub(crate) fn reference_markdown() -> String {
+    let mut page = String::from(
+        "# Flags of the controller\n\n\
+         `kross controller` accepts kro's flags under the same names, and those of kross, as `--flag=value` or `--flag value`.\n\
+         With the chart, set them with `config.*` or `extraArgs`. [Operating](operating.md#tuning) says which one helps against which\n\
+         symptom, and [compatibility](compatibility.md) which defaults differ from kro's.\n\n\
+         | flag | default | |\n|---|---|---|\n",
+    );
+    for Flag { name, default, help } in FLAGS {
+        let value = match default {
+            FlagDefault::Text("") => String::new(),
+            default => format!("`{default}`"),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "| `--{name}` | {value} | {} |", help.replace('|', "\\|"));
+    }
+    page
+}
+
 fn default_note(default: FlagDefault) -> String {
     match default {
         FlagDefault::Text("") | FlagDefault::Bool(false) => String::new(),
