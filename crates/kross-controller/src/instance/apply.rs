@@ -197,6 +197,9 @@ fn advice(key: &ObjectKey, error: &ApiError) -> String {
         (Some(Missing::Namespace(namespace)), _) => {
             format!("; create namespace `{namespace}` in that cluster, or add it to the graph")
         }
+        (_, FailureReason::Forbidden) if error.message().contains("exceeded quota") => {
+            "; raise the quota, or delete objects in that namespace".to_owned()
+        }
         (_, FailureReason::Forbidden) => {
             "; `kross rbac FILE --remote` prints the permissions that the credential needs".to_owned()
         }

@@ -57,6 +57,7 @@ async fn names_an_expired_token() {
     world.until_message("Expired", "x", "does not accept the credentials").await;
     let answer = why(&world, "expired/x");
     assert!(answer.contains("cluster team/eu-kubeconfig  not connected for AGE"), "{answer}");
+    assert!(answer.contains("does not accept the credentials"), "{answer}");
     let next =
         "kubectl create secret generic eu-kubeconfig -n team --from-file=kubeconfig=FILE --dry-run=client";
     assert!(answer.contains(next), "{answer}");
@@ -260,6 +261,47 @@ async fn names_a_right_that_is_missing_and_how_to_grant_it() {
         .until("Weak", "x", |instance| instance["status"]["managedResources"][0]["reason"] == "Forbidden")
         .await;
     insta::assert_snapshot!("missing_right", why(&world, "weak/x"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_a_right_that_was_revoked() {
+    let world = World::new().await;
+    let plane = world.fixture.remote("eu").plane;
+    let account = plane.mint_token(&world.namespace, "trusted", &Access::all()).await.unwrap();
+    world.secret("eu-kubeconfig", &account).await;
+    world.ready("Revoked", "x", json!([config_map("a", true, "${schema.spec.text}")])).await;
+    let read = Access::none().in_cluster([rule(&["*"], &["*"], &["get", "list", "watch"])]);
+    plane.mint_token(&world.namespace, "trusted", &read).await.unwrap();
+    world.patch("Revoked", "x", json!({"spec": {"text": "two"}})).await;
+    world
+        .until("Revoked", "x", |instance| instance["status"]["managedResources"][0]["reason"] == "Forbidden")
+        .await;
+    insta::assert_snapshot!("revoked_right", why(&world, "revoked/x"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_the_other_client_that_sets_a_field_and_the_field() {
+    let world = World::new().await;
+    world.ready("TugOfWar", "x", json!([config_map("a", true, "x")])).await;
+    let maps = world.remote("v1", "ConfigMap");
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x-a"}, "data": {"text": "theirs"}});
+    let insist = PatchParams::apply("autoscaler").force();
+    wait::until("the other field manager to be named", || async {
+        maps.patch("x-a", &insist, &Patch::Apply(&theirs)).await.map_err(|error| error.to_string())?;
+        let answer = world.kross(&["why", "tugofwar/x"]);
+        if answer.data.contains("field manager") { Ok(()) } else { Err(answer.data) }
+    })
+    .await;
+    let answer = why(&world, "tugofwar/x");
+    for part in [
+        "a: ConfigMap team/x-a in cluster team/eu-kubeconfig  Applying (Conflict)",
+        "`autoscaler`",
+        "data.text",
+        "remove these fields from the template, or stop the other client from setting them",
+        "get configmap/x-a -n team -o yaml --show-managed-fields",
+    ] {
+        assert!(answer.contains(part), "`{part}` is not in\n{answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

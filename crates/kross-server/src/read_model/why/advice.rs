@@ -44,8 +44,12 @@ pub(super) fn secret_in(message: &str) -> Option<String> {
 
 /// Who may not do something, as `kross rbac` takes it.
 fn subject_in(message: &str) -> Option<String> {
-    let (_, rest) = message.split_once("User \"")?;
-    let (user, _) = rest.split_once('"')?;
+    let between = |start: &str, end: char| {
+        let (_, rest) = message.split_once(start)?;
+        rest.split_once(end).map(|(user, _)| user)
+    };
+    // As an API server says it, and as the check of permissions does.
+    let user = between("User \"", '"').or_else(|| between("user `", '`'))?;
     Some(match user.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':')) {
         Some((namespace, name)) => format!("ServiceAccount:{namespace}/{name}"),
         None => format!("User:{user}"),
@@ -93,13 +97,21 @@ pub(super) fn of_failure(
             vec![format!("{kubectl} describe quota -n {namespace}")]
         }
         FailureReason::Forbidden => {
-            let remote = if cluster.is_some() { " --remote" } else { "" };
+            let (remote, administrator) = match cluster {
+                // The credential itself may grant nothing.
+                Some(cluster) => (
+                    " --remote",
+                    format!(
+                        "kubectl --context CONTEXT apply -f -  # as an administrator of cluster {}",
+                        cluster.name
+                    ),
+                ),
+                None => ("", "kubectl apply -f -".to_owned()),
+            };
             let name = definition.unwrap_or("NAME");
             let subject =
                 subject_in(message).map(|subject| format!(" --subject {subject}")).unwrap_or_default();
-            vec![format!(
-                "kubectl get rgd/{name} -o yaml | kross rbac{remote}{subject} - | {kubectl} apply -f -"
-            )]
+            vec![format!("kubectl get rgd/{name} -o yaml | kross rbac{remote}{subject} - | {administrator}")]
         }
         FailureReason::Invalid if message.contains("immutable") => {
             vec![format!("{kubectl} delete {object}"), edit_instance]
@@ -140,6 +152,9 @@ mod tests {
     fn who_may_not_do_something_is_in_the_sentence() {
         let forbidden = |user: &str| format!("configmaps is forbidden: User \"{user}\" cannot patch");
         assert_eq!(subject_in(&forbidden("eve")).as_deref(), Some("User:eve"));
+        let checked =
+            "user `system:serviceaccount:team:weak` may not create `configmaps` in namespace `team`";
+        assert_eq!(subject_in(checked).as_deref(), Some("ServiceAccount:team/weak"));
         let account = subject_in(&forbidden("system:serviceaccount:kro:kross"));
         assert_eq!(account.as_deref(), Some("ServiceAccount:kro/kross"));
     }

@@ -100,24 +100,11 @@ impl Investigation<'_> {
         let message = entry.message.as_deref().unwrap_or_default();
         self.answer.next.extend(advice::command_in(message));
         let view = InstanceView(instance);
-        let other = found.as_ref().and_then(Owner::of);
-        let is_same = |owner: &Owner| owner.name == view.name() && owner.kind == view.kind();
-        if let (FailureReason::Conflict, Some(owner)) = (reason, other.filter(|owner| !is_same(owner))) {
-            let namespace = owner.namespace.as_deref().map(|it| format!("{it}/")).unwrap_or_default();
-            self.link(format!("{} {namespace}{}", owner.kind, owner.name), "owns the object", Tone::Plain);
-            let object = entry.kind.as_deref().unwrap_or_default();
-            let name = entry.name.as_deref().unwrap_or_default();
-            self.answer.why = format!(
-                "{object} `{name}` belongs to {} `{namespace}{}`; two instances cannot manage one object: give it another \
-                 name in one of them, or delete one of them",
-                owner.kind, owner.name
-            );
-            let namespace = owner.namespace.map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-            self.answer.next.push(format!(
-                "kross tree {}/{}{namespace}",
-                owner.kind.to_lowercase(),
-                owner.name
-            ));
+        if reason == FailureReason::Conflict
+            && message.contains("different ApplySet")
+            && let Some(owner) = found.as_ref().and_then(Owner::of)
+        {
+            self.owned_by(instance, entry, owner).await;
             return Ok(());
         }
         if reason == FailureReason::NotFound && self.missing_namespace(entry, cluster).await {
@@ -127,6 +114,43 @@ impl Investigation<'_> {
         let commands = advice::of_failure(reason, entry, cluster, view, definition.as_deref());
         self.answer.next.extend(commands);
         Ok(())
+    }
+
+    /// An object that another instance owns, of this hub or of another one.
+    async fn owned_by(&mut self, instance: &Json, entry: &ManagedResource, owner: Owner) {
+        let view = InstanceView(instance);
+        let namespace = owner.namespace.as_deref().map(|it| format!("{it}/")).unwrap_or_default();
+        let title = format!("{} {namespace}{}", owner.kind, owner.name);
+        let object = entry.kind.as_deref().unwrap_or_default();
+        let name = entry.name.as_deref().unwrap_or_default();
+        let is_this = owner.name == view.name()
+            && owner.kind == view.kind()
+            && owner.namespace.as_deref() == view.namespace();
+        if is_this || !self.exists(&owner).await {
+            self.link(format!("{title} of another hub"), "owns the object", Tone::Plain);
+            self.answer.why = format!(
+                "{object} `{name}` belongs to {} `{namespace}{}` of another hub; if that hub does not exist any more, take its objects over, \
+                 else give the object another name in one of them",
+                owner.kind, owner.name
+            );
+            self.answer.next.push(format!("kross adopt {} --from-hub UID --dry-run", view.argument()));
+            return;
+        }
+        self.link(title, "owns the object", Tone::Plain);
+        self.answer.why = format!(
+            "{object} `{name}` belongs to {} `{namespace}{}`; two instances cannot manage one object: give it another \
+             name in one of them, or delete one of them",
+            owner.kind, owner.name
+        );
+        let namespace = owner.namespace.map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+        self.answer.next.push(format!("kross tree {}/{}{namespace}", owner.kind.to_lowercase(), owner.name));
+    }
+
+    /// Whether an instance exists on this hub. One that may not be read exists.
+    async fn exists(&self, owner: &Owner) -> bool {
+        let Some(kind) = self.hub.kind_of(&owner.api_version(), &owner.kind) else { return false };
+        let found = self.hub.get(&kind, owner.namespace.as_deref(), &owner.name).await;
+        !matches!(found, Err(error) if error.is_object_not_found())
     }
 
     /// Whether the namespace of an object does not exist in its cluster.
