@@ -8,6 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::output::Output;
 
+mod adopt;
 mod check;
 mod cluster;
 mod completion;
@@ -15,6 +16,8 @@ mod controller;
 mod crds;
 mod delete;
 mod demo;
+#[cfg(test)]
+mod documentation;
 mod eval;
 mod events;
 mod explain;
@@ -30,6 +33,7 @@ mod version;
 mod why;
 mod wrap;
 
+pub(crate) use controller::flags_markdown;
 pub(crate) use reference::reference_markdown;
 use suspend::Action;
 
@@ -46,6 +50,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Take over objects in remote clusters from a hub that does not exist any more
+    Adopt(adopt::Arguments),
     /// Check the installation, or whether the hub can have one
     Check(check::Arguments),
     /// Register, check and remove remote clusters
@@ -117,6 +123,7 @@ impl Arguments {
     /// Runs the command. Exit codes: 0 for yes or done, 1 for no (invalid, differs, not ready), 2 for an error.
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
+            Command::Adopt(arguments) => adopt::run(&arguments, output),
             Command::Check(arguments) => check::run(&arguments, output),
             Command::Cluster(arguments) => cluster::run(&arguments, output),
             Command::Completion(arguments) => completion::run(&arguments, Self::command(), output),

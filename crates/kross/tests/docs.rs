@@ -1,4 +1,5 @@
-//! The documentation: every definition in it is valid, and every link within it leads to a file and a heading that exist.
+//! The documentation: every definition in it is valid, its commands that need no cluster run, every link within it leads to a file
+//! and a heading that exist, and every page is in the summary.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -145,4 +146,73 @@ fn every_link_within_the_documentation_leads_somewhere() {
     }
     assert!(count > 50, "only {count} links were found");
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn every_page_is_in_the_summary_once() {
+    let docs = repository().join("docs");
+    let summary = links(&std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap());
+    for page in pages().iter().filter(|page| page.starts_with(&docs) && !page.ends_with("SUMMARY.md")) {
+        let name = page.strip_prefix(&docs).unwrap().to_str().unwrap();
+        assert_eq!(summary.iter().filter(|target| *target == name).count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn every_yaml_block_is_yaml() {
+    // Diagnostics show mistakes.
+    for page in pages().iter().filter(|page| !page.ends_with("diagnostics.md")) {
+        let text = std::fs::read_to_string(page).unwrap();
+        let mut block = String::new();
+        for (line, language) in lines(&text).into_iter().chain([("", None)]) {
+            if language == Some("yaml") {
+                block.push_str(&format!("{line}\n"));
+                continue;
+            }
+            for document in std::mem::take(&mut block).split("\n---\n").filter(|text| !text.trim().is_empty())
+            {
+                let parsed: Result<serde_json::Value, _> = serde_saphyr::from_str(document);
+                assert!(parsed.is_ok(), "{}: {parsed:?}\n{document}", page.display());
+            }
+        }
+    }
+}
+
+/// The commands that need no cluster, without comments, if the files that they name exist.
+fn offline_commands(text: &str) -> Vec<String> {
+    const OFFLINE: [&str; 7] =
+        ["validate", "explain", "eval", "rbac", "crds", "completion", "version --client"];
+    let shell = lines(text).into_iter().filter(|(_, language)| matches!(language, Some("sh" | "bash")));
+    let commands = shell.map(|(line, _)| line.split("  #").next().unwrap_or_default().trim().to_owned());
+    let is_offline = |line: &String| {
+        let words = line.strip_prefix("kross ").unwrap_or_default();
+        let names_files = |word: &&str| word.ends_with(".yaml") || word.ends_with(".json");
+        OFFLINE.iter().any(|command| words.starts_with(command))
+            && !words.contains(['|', '<', '>'])
+            // A folder of the reader.
+            && !words.ends_with('/')
+            && words.split(' ').filter(names_files).all(|file| repository().join(file).exists())
+    };
+    commands.filter(is_offline).collect()
+}
+
+#[test]
+fn the_commands_that_need_no_cluster_run() {
+    let mut commands = BTreeSet::new();
+    for page in pages() {
+        commands.extend(offline_commands(&std::fs::read_to_string(&page).unwrap()));
+    }
+    assert!(commands.len() >= 8, "{commands:#?}");
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kross"), folder.path().join("kross")).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    for command in &commands {
+        let output = Command::new("bash")
+            .args(["-c", command])
+            .current_dir(repository())
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }

@@ -3,6 +3,8 @@
 
 #[path = "operate/actions.rs"]
 mod actions;
+#[path = "operate/adopt.rs"]
+mod adopt;
 #[path = "operate/flags.rs"]
 mod flags;
 #[path = "operate/lists.rs"]

@@ -55,6 +55,22 @@ impl World {
         world
     }
 
+    /// A hub that takes the place of this one: with the same namespace, Secret and remote cluster, and another UID. All tests share
+    /// its controller.
+    pub async fn rebuilt(&self, hub: &str) -> Self {
+        static CONTROLLER: OnceCell<()> = OnceCell::const_new();
+        let mut fixture = Box::pin(Fixture::with(&[hub, "eu"])).await;
+        fixture.hub = fixture.remote(hub).clone();
+        let proxy = FaultProxy::start(fixture.remote("eu").plane.admin()).unwrap();
+        let world = Self { namespace: self.namespace.clone(), fixture, proxy };
+        world
+            .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.namespace}}))
+            .await;
+        CONTROLLER.get_or_init(|| world.start_controller()).await;
+        world.secret("eu-kubeconfig", &world.kubeconfig()).await;
+        world
+    }
+
     /// Installs the CRDs and runs a controller until the program ends.
     async fn start_controller(&self) {
         self.install().await;
