@@ -56,6 +56,7 @@ fn the_commands_that_the_demo_suggests_work() {
     let suggested =
         |word: &str| guide.iter().find(|line| line.trim().starts_with(word)).unwrap().trim().to_owned();
 
+    run(&suggested("kross get instances"));
     run(&suggested("kross tree"));
     run(&suggested("kross get clusters"));
     run(&suggested("k patch"));
@@ -76,6 +77,10 @@ fn the_commands_that_the_demo_suggests_work() {
     trees.by_ref().find(|line| line.contains("us-kubeconfig") && line.contains("not connected")).unwrap();
     let (code, why) = answer(&suggested("kross why"));
     assert!(code == 1 && why.contains("cluster default/us-kubeconfig  not connected"), "{why}");
+    let (code, affected) = answer(&suggested("kross cluster affected"));
+    assert!(code == 0 && affected.contains("Shop default/demo"), "{affected}");
+    let (code, checked) = answer(&suggested("kross check"));
+    assert!(code == 1 && checked.contains("× all instances are ready"), "{checked}");
     run(&suggested("kill -CONT"));
     trees
         .by_ref()

@@ -73,7 +73,7 @@ async fn show(
     output.note(format_args!("the graph is ready after {:.1}s", started.elapsed().as_secs_f32()));
     if !once {
         guide::print(&planes, assets, output)?;
-        view::watch(&definition, output).await?;
+        view::watch(&definition, &guide::create_again(&planes), output).await?;
         std::future::pending::<()>().await;
     }
     for plane in planes {

@@ -43,7 +43,7 @@ pub(super) async fn converge(instance: &Cache, once: bool, output: &mut Output) 
 }
 
 /// Draws the tree on every change, below what is on the screen.
-pub(super) async fn watch(instance: &Cache, output: &mut Output) -> anyhow::Result<()> {
+pub(super) async fn watch(instance: &Cache, create_again: &str, output: &mut Output) -> anyhow::Result<()> {
     let mut events = instance.subscribe();
     let mut last = String::new();
     while let Some(event) = events.recv().await {
@@ -57,9 +57,9 @@ pub(super) async fn watch(instance: &Cache, output: &mut Output) -> anyhow::Resu
                 last = tree;
             }
             Change::Deleted { .. } => {
-                output.note(
-                    "the instance and its objects in all clusters were deleted; create it again as shown above, or press Ctrl-C to end the demo",
-                );
+                output.note(format_args!(
+                    "the instance and its objects in all clusters were deleted; create it again, or press Ctrl-C to end the demo:\n  {create_again}"
+                ));
             }
             _ => {}
         }
