@@ -216,3 +216,24 @@ fn the_commands_that_need_no_cluster_run() {
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+/// `kross check` names a page for each problem.
+#[test]
+fn every_page_that_check_names_exists() {
+    let root = repository();
+    let mut count = 0;
+    for entry in std::fs::read_dir(root.join("crates/kross/src/commands/check")).unwrap() {
+        let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for text in source.split('"').skip(1).step_by(2) {
+            let (page, heading) = text.split_once('#').map_or((text, None), |(page, it)| (page, Some(it)));
+            if !page.ends_with(".md") || page.contains([' ', '{']) {
+                continue;
+            }
+            let text = std::fs::read_to_string(root.join("docs").join(page)).unwrap_or_default();
+            assert!(!text.is_empty(), "docs/{page} does not exist");
+            assert!(heading.is_none_or(|heading| anchors(&text).contains(heading)), "{page}#{heading:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 10, "only {count} pages were found");
+}

@@ -69,15 +69,15 @@ async fn kro(hub: &Hub, report: &mut Report) {
 }
 
 async fn crds(hub: &Hub, report: &mut Report) {
-    let check = "there are no definitions yet";
+    let check = "there are no definitions to take over";
     match hub.definitions().await {
         Some(definitions) if definitions.is_empty() => report.ok(KRO, check),
         Some(definitions) => {
-            let message = format!("kross takes over {} that exist already", counted(definitions.len()));
+            let message = format!("kross takes over {} when it starts", counted(definitions.len()));
             report.warn(KRO, check, message, "migrating.md");
         }
         None if hub.kind(crate::hub::DEFINITIONS).is_err() => {
-            report.ok(KRO, "there are no CRDs of kro");
+            report.ok(KRO, check);
         }
         None => report.unknown(KRO, check, "you may not list ResourceGraphDefinitions", "migrating.md"),
     }
