@@ -101,6 +101,11 @@ enum Command {
 
 /// Runs the command of this process.
 pub(crate) fn main() -> ExitCode {
+    match completion::answer(|| command(None)) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => error.exit(),
+    }
     let matches = command(std::env::args_os().next().as_deref()).get_matches();
     match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments.run(&mut Output::new()),
@@ -126,7 +131,7 @@ impl Arguments {
             Command::Adopt(arguments) => adopt::run(&arguments, output),
             Command::Check(arguments) => check::run(&arguments, output),
             Command::Cluster(arguments) => cluster::run(&arguments, output),
-            Command::Completion(arguments) => completion::run(&arguments, Self::command(), output),
+            Command::Completion(arguments) => completion::run(&arguments, output),
             Command::Controller(arguments) => controller::run(&arguments, output),
             Command::Crds(arguments) => crds::run(&arguments, output),
             Command::Delete(arguments) => delete::run(&arguments, output),

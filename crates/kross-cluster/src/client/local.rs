@@ -63,6 +63,19 @@ pub enum LocalError {
     Cancelled,
 }
 
+impl LocalCluster {
+    /// The names of the contexts of the kubeconfig; none if it cannot be read.
+    #[must_use]
+    pub fn contexts(&self) -> Vec<String> {
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let contexts = kubeconfig.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
+        contexts.into_iter().map(|context| context.name).collect()
+    }
+}
+
 impl ClusterClient {
     /// A client of the local cluster.
     ///

@@ -111,6 +111,11 @@ impl ConnectionFlags {
         self.namespace.as_deref()
     }
 
+    /// The names of the contexts of the kubeconfig; none if it cannot be read.
+    pub(crate) fn contexts(&self) -> Vec<String> {
+        self.source().map(|source| source.contexts()).unwrap_or_default()
+    }
+
     /// A client of the hub. Does not contact it.
     ///
     /// # Errors

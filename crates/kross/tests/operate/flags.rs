@@ -97,15 +97,59 @@ fn runs_as_a_plugin_of_kubectl() {
     assert_eq!(version["client"], env!("CARGO_PKG_VERSION"));
 }
 
+/// What bash offers at the end of a line.
+fn completed(world: &World, line: &str) -> Vec<String> {
+    let words: Vec<String> = line.split(' ').map(|word| format!("'{word}'")).collect();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_kross"));
+    let script = format!(
+        "source <(kross completion bash); COMP_WORDS=({}); COMP_CWORD={}; COMP_TYPE=9; \
+         function=$(complete -p kross | sed 's/.*-F \\([^ ]*\\).*/\\1/'); $function kross {} ''; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        words.join(" "),
+        words.len() - 1,
+        words.last().unwrap(),
+    );
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut bash = Command::new("bash");
+    let output =
+        bash.args(["-c", &script]).env("PATH", path).env("KUBECONFIG", world.admin_path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bash_completes_commands_flags_and_the_names_of_what_is_on_the_hub() {
+    let world = World::new().await;
+    world.ready("Completed", "one", json!([config_map("a", true, "x")])).await;
+    world.create("Completed", "other").await;
+    let connections = world.api("kro.run/v1alpha1", "ClusterConnection", None);
+    let connection = format!("{}.eu-kubeconfig", world.namespace);
+    kross_testing::wait::until_object(&connections, &connection, |_| true).await;
+    let namespace = &world.namespace;
+    for (line, expected) in [
+        ("kross wh".to_owned(), vec!["why"]),
+        ("kross get complet".to_owned(), vec!["completed"]),
+        ("kross tree complet".to_owned(), vec!["completed/"]),
+        (format!("kross why -n {namespace} completed/o"), vec!["completed/one", "completed/other"]),
+        (format!("kross why completed/one -n {namespace} -o "), vec!["text", "json"]),
+        (format!("kross get completed -n {namespace} on"), vec!["one"]),
+        (format!("kross tree --namespace={namespace} completed ot"), vec!["other"]),
+        ("kross get clusters -n kube-sys".to_owned(), vec!["kube-system"]),
+        (format!("kross cluster affected -n {namespace} eu"), vec!["eu-kubeconfig"]),
+        ("kross get --all-n".to_owned(), vec!["--all-namespaces"]),
+    ] {
+        assert_eq!(completed(&world, &line), expected, "{line}");
+    }
+    assert!(!completed(&world, "kross get instances --context ").is_empty());
+    // A hub that does not answer completes nothing, and says nothing.
+    assert_eq!(completed(&world, "kross get shop --server https://127.0.0.1:1 a"), Vec::<String>::new());
+}
+
 #[test]
-fn completes_commands_in_every_shell() {
+fn every_shell_has_a_script() {
     for shell in ["bash", "zsh", "fish"] {
         let output = Command::new(env!("CARGO_BIN_EXE_kross")).args(["completion", shell]).output().unwrap();
         assert!(output.status.success());
         let script = String::from_utf8(output.stdout).unwrap();
-        assert!(script.contains("why") && script.contains("all-namespaces"), "{shell}");
+        assert!(script.contains("KROSS_COMPLETE") && script.contains("kross"), "{shell}");
     }
-    let bash = format!("source <({} completion bash) && complete -p kross", env!("CARGO_BIN_EXE_kross"));
-    let output = Command::new("bash").args(["-c", &bash]).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stdout).contains("_kross"), "{output:?}");
 }
