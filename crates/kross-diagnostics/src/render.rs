@@ -1,6 +1,7 @@
 //! Formats diagnostics for terminals, pull requests, machines and status conditions.
 //! One module per output; all of them neutralise control characters in the user's text.
 
+mod admission;
 mod condition;
 mod github;
 mod json;
@@ -11,6 +12,7 @@ mod terminal;
 
 use std::str::FromStr;
 
+pub use admission::{Cause, causes, limit_warnings, warnings};
 pub use condition::{CONDITION_LIMIT, condition};
 pub use github::github;
 pub use json::{json, json_lines};

@@ -39,16 +39,16 @@ pub fn condition(diagnostics: &Diagnostics, limit: usize) -> String {
 }
 
 fn fitting(diagnostic: &Diagnostic, room: usize) -> Option<String> {
-    let entry = entry(diagnostic, true);
+    let entry = with_path(diagnostic, true);
     (entry.len() <= room).then_some(entry)
 }
 
 /// The entry, shortened until it fits: first without help, then with a truncated message.
-fn squeezed(diagnostic: &Diagnostic, room: usize) -> String {
+pub(super) fn squeezed(diagnostic: &Diagnostic, room: usize) -> String {
     if let Some(entry) = fitting(diagnostic, room) {
         return entry;
     }
-    let bare = entry(diagnostic, false);
+    let bare = with_path(diagnostic, false);
     if bare.len() <= room {
         return bare;
     }
@@ -57,11 +57,17 @@ fn squeezed(diagnostic: &Diagnostic, room: usize) -> String {
     format!("{}{tail}", bare.get(..kept).unwrap_or_default())
 }
 
-fn entry(diagnostic: &Diagnostic, help: bool) -> String {
-    let mut entry = String::new();
-    if let Some(path) = &diagnostic.path {
-        let _ = write!(entry, "{}: ", neutral_line(path));
+fn with_path(diagnostic: &Diagnostic, help: bool) -> String {
+    let entry = entry(diagnostic, help);
+    match &diagnostic.path {
+        Some(path) => format!("{}: {entry}", neutral_line(path)),
+        None => entry,
     }
+}
+
+/// `message (help) [code]`.
+pub(super) fn entry(diagnostic: &Diagnostic, help: bool) -> String {
+    let mut entry = String::new();
     if diagnostic.severity == Severity::Warning {
         entry.push_str("warning: ");
     }
