@@ -33,6 +33,8 @@ use crate::readiness::Readiness;
 use crate::resync;
 use crate::secret_protection;
 use crate::settings::Settings;
+use crate::validator::DefinitionValidator;
+use crate::webhook::{self, CertificateKeeper, ServingCertificate, ServingCertificates};
 use crate::workload;
 
 const WATCHES: &str = "watches";
@@ -60,6 +62,8 @@ pub struct Controller {
     readiness: Readiness,
     liveness: Liveness,
     graphs: Arc<Graphs>,
+    validator: DefinitionValidator,
+    certificate: watch::Sender<Option<Arc<ServingCertificate>>>,
 }
 
 /// Why the controller ended.
@@ -98,7 +102,10 @@ impl Controller {
         registry: &mut Registry,
     ) -> Self {
         let graphs = Arc::<Graphs>::default();
-        let checks = [WATCHES].into_iter().chain(settings.leader_election.as_ref().map(|_| LEADERSHIP));
+        let checks = [WATCHES]
+            .into_iter()
+            .chain(settings.leader_election.as_ref().map(|_| LEADERSHIP))
+            .chain(settings.webhook.as_ref().map(|_| webhook::CHECK));
         Self {
             client,
             lease_client,
@@ -106,6 +113,8 @@ impl Controller {
             liveness: Liveness::default(),
             metrics: Metrics::new(registry, settings.condition_metrics.then(|| Arc::clone(&graphs))),
             graphs,
+            validator: DefinitionValidator::default(),
+            certificate: watch::channel(None).0,
             settings,
         }
     }
@@ -134,12 +143,34 @@ impl Controller {
         Arc::clone(&self.graphs)
     }
 
+    /// Validates definitions for the admission webhook, from the time when the caches have synced.
+    #[must_use]
+    pub fn validator(&self) -> DefinitionValidator {
+        self.validator.clone()
+    }
+
+    /// The certificates that the admission webhook is served with, if [`Settings::webhook`] says where they are kept.
+    #[must_use]
+    pub fn certificates(&self) -> ServingCertificates {
+        self.certificate.subscribe()
+    }
+
     /// Runs until `stop` is ready, then waits for the running reconciles.
     ///
     /// # Errors
     /// Leadership is lost, reconciles do not finish in time, or a task has ended unexpectedly.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
-        let Self { client, lease_client, settings, metrics, readiness, liveness, graphs } = self;
+        let Self {
+            client,
+            lease_client,
+            settings,
+            metrics,
+            readiness,
+            liveness,
+            graphs,
+            validator,
+            certificate,
+        } = self;
         tokio::pin!(stop);
         let uid = tokio::select! {
             () = &mut stop => return Ok(()),
@@ -170,14 +201,20 @@ impl Controller {
         let synced = dispatch_events(&context, events, heartbeat, &mut tasks);
         requeue_cluster_users(&context, &mut tasks);
         requeue_secret_users(&context, &mut tasks);
+        if let Some(options) = context.settings.webhook.clone() {
+            let fence = election.as_ref().map(|election| election.fence().clone()).unwrap_or_default();
+            let (client, readiness) = (context.client.clone(), readiness.clone());
+            tasks.spawn(CertificateKeeper { client, fence, options, served: certificate, readiness }.run());
+        }
         let (led, has_led) = oneshot::channel();
         let lost = lost(leadership.clone(), has_led);
         tokio::pin!(lost);
         let ended = {
             let start = leadership.clone().map(|leadership| (leadership, led));
             let work = async {
-                let ((), ended) = tokio::join!(
+                let ((), (), ended) = tokio::join!(
                     report_leadership(leadership.clone(), &readiness),
+                    start_validator(&context, synced.clone(), &validator),
                     work(&context, synced, start, &readiness, &liveness, &mut workers, &passes)
                 );
                 ended
@@ -319,6 +356,17 @@ async fn report_leadership(leadership: Option<watch::Receiver<Leadership>>, read
     if let Some(mut leadership) = leadership {
         let known = leadership.wait_for(|leadership| *leadership != Leadership::Unknown).await;
         readiness.set(LEADERSHIP, known.is_ok());
+    }
+}
+
+/// Validates definitions once the caches have synced, also while another process leads.
+async fn start_validator(
+    context: &Arc<Context>,
+    mut synced: watch::Receiver<bool>,
+    validator: &DefinitionValidator,
+) {
+    if synced.wait_for(|synced| *synced).await.is_ok() {
+        validator.start(context);
     }
 }
 

@@ -11,6 +11,7 @@
 //! | keep the ServiceAccount of instances that outlive the definition | `access.rs` |
 //! | find the revision that instances stay on while the CRD of the latest is refused | `refused.rs` |
 //! | write the status | `status.rs` |
+//! | validate a definition that is not stored yet, for the admission webhook | `validation.rs` |
 //! | delete a definition | `deletion.rs` |
 //! | serve the instances of a definition that was deleted | `orphan.rs` |
 
@@ -28,8 +29,11 @@ mod refused;
 mod revisions;
 mod serve;
 mod status;
+mod validation;
 
 pub(crate) use cluster_checks::ClusterHandles;
 pub(crate) use compile::{NotCompiled, Resolvers, compile_single, deferred_warnings};
 pub(crate) use crd_repairs::CrdRepairs;
 pub(crate) use reconcile::{reconcile, release_revision};
+pub use validation::Validation;
+pub(crate) use validation::validate;

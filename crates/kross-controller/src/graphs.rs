@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kross_api::ResourceGraphDefinitionSpec;
 use kross_cluster::{ApiKind, Cache, Selection};
+use kross_diagnostics::Diagnostics;
 use kross_graph::{AccountTemplate, Graph};
 use kross_value::Text;
 use parking_lot::RwLock;
@@ -92,7 +93,7 @@ pub struct Revision {
     /// Why it does not fit the schemas of these clusters any more, if so.
     pub mismatch: Option<Text>,
     /// What does not fit the hub's schemas in clusters that depend on the instance.
-    pub warnings: Option<Text>,
+    pub warnings: Option<Arc<Diagnostics>>,
 }
 
 /// The kinds that a definition names, by group and kind.

@@ -129,6 +129,13 @@ impl HubSchemas {
         text.into()
     }
 
+    /// Whether a CRD that is created later may define a kind that is not served now.
+    pub(crate) fn may_appear(&self, kind: &GroupVersionKind) -> bool {
+        // The groups of CRDs have a dot. A group with a document and no CRD is served by the API server itself, or by another.
+        kind.group.contains('.')
+            && (self.is_custom_group(&kind.group) || !self.documents.read().contains_key(&kind.api_version()))
+    }
+
     /// Whether a CRD defines a kind of the group. Its schemas come from CRDs alone: OpenAPI documents of the group lag
     /// behind its CRDs.
     fn is_custom_group(&self, group: &Text) -> bool {

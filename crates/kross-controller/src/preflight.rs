@@ -233,6 +233,13 @@ impl Preflights {
         PreflightResult::Pending
     }
 
+    /// The result of the preflight of a cluster, which is not started.
+    pub(crate) fn known(&self, client: &ClusterClient, needs: &Arc<Needs>) -> PreflightResult {
+        let key = (client.cluster().clone(), client.access().clone(), Arc::clone(needs));
+        let preflight = self.running.lock().get(&key).cloned();
+        preflight.map_or(PreflightResult::Pending, |preflight| preflight.state.lock().result.clone())
+    }
+
     /// What all preflights of a cluster with one credential share.
     fn cluster(&self, client: &ClusterClient) -> Arc<ClusterPreflight> {
         let key = (client.cluster().clone(), client.access().clone());

@@ -8,6 +8,7 @@ use crate::access_reviews::ReviewAges;
 use crate::cluster_connection::ConnectionIntervals;
 use crate::metrics::SpanCounts;
 use crate::preflight::PreflightIntervals;
+use crate::webhook::WebhookOptions;
 
 /// The settings of the controller.
 #[derive(Clone, Debug)]
@@ -62,6 +63,8 @@ pub struct Settings {
     pub shutdown_timeout: Duration,
     /// Leader election; none to run without it.
     pub leader_election: Option<LeaseOptions>,
+    /// Where the certificate of the admission webhook is kept; none if it is not ours, or not served at all.
+    pub webhook: Option<WebhookOptions>,
 }
 
 impl Default for Settings {
@@ -92,6 +95,7 @@ impl Default for Settings {
             spans: None,
             shutdown_timeout: Duration::from_secs(60),
             leader_election: None,
+            webhook: None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The certificate of pages that are served over TLS: read from files and again when they change, or self-signed.
+//! The certificate of pages that are served over TLS: read from files and again when they change, given by the controller, or
+//! self-signed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 use kross_cluster::crypto_provider;
+use kross_controller::{ServingCertificate, ServingCertificates};
 use parking_lot::{Mutex, RwLock};
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
@@ -20,6 +22,8 @@ use tokio::time::Instant;
 
 /// How often the files are read again, at most: only new connections read them.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// How often the controller is asked, at most.
+const GIVEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a self-signed certificate is used. It is valid for twice as long.
 const SELF_SIGNED_AGE: Duration = Duration::from_secs(182 * 24 * 60 * 60);
 /// The largest file that is read.
@@ -69,6 +73,9 @@ pub enum CertificateError {
     /// No certificate could be created.
     #[error("cannot create a self-signed certificate")]
     SelfSigned(#[source] rcgen::Error),
+    /// A certificate of the controller cannot be used.
+    #[error("cannot read the certificate of the controller")]
+    Given(#[source] pem::Error),
     /// TLS cannot be configured.
     #[error("cannot configure TLS")]
     Tls(#[source] rustls::Error),
@@ -77,8 +84,7 @@ pub enum CertificateError {
 /// A certificate for TLS that is always current.
 #[derive(Debug)]
 pub struct ServerCertificate {
-    /// None for a self-signed certificate.
-    files: Option<CertificateFiles>,
+    source: Source,
     provider: Arc<CryptoProvider>,
     current: Arc<Current>,
     /// When it was last read or created.
@@ -86,13 +92,22 @@ pub struct ServerCertificate {
     interval: Duration,
 }
 
-/// The certificate in use.
+/// Where a certificate comes from.
+#[derive(Clone, Debug)]
+enum Source {
+    SelfSigned,
+    Files(CertificateFiles),
+    /// None until the controller has one.
+    Given(ServingCertificates),
+}
+
+/// The certificate in use; none while there is none, so that handshakes fail.
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct Current(RwLock<Option<Arc<CertifiedKey>>>);
 
 impl ResolvesServerCert for Current {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read()))
+        self.0.read().clone()
     }
 }
 
@@ -102,15 +117,25 @@ impl ServerCertificate {
     /// # Errors
     /// The files cannot be read, or do not belong together.
     pub fn new(files: Option<CertificateFiles>) -> Result<Self, CertificateError> {
-        let interval = if files.is_some() { CHECK_INTERVAL } else { SELF_SIGNED_AGE };
-        Self::checked_every(files, interval)
+        match files {
+            Some(files) => Self::checked_every(Source::Files(files), CHECK_INTERVAL),
+            None => Self::checked_every(Source::SelfSigned, SELF_SIGNED_AGE),
+        }
     }
 
-    fn checked_every(files: Option<CertificateFiles>, interval: Duration) -> Result<Self, CertificateError> {
+    /// Serves with the certificates of the controller, each from the moment when there is one.
+    ///
+    /// # Errors
+    /// The first one cannot be used.
+    pub fn following(certificates: ServingCertificates) -> Result<Self, CertificateError> {
+        Self::checked_every(Source::Given(certificates), GIVEN_INTERVAL)
+    }
+
+    fn checked_every(source: Source, interval: Duration) -> Result<Self, CertificateError> {
         let provider = Arc::new(crypto_provider());
-        let key = load(files.as_ref(), &provider)?;
-        let current = Arc::new(Current(RwLock::new(Arc::new(key))));
-        Ok(Self { files, provider, current, checked: Mutex::new(Instant::now()), interval })
+        let key = load(&source, &provider)?;
+        let current = Arc::new(Current(RwLock::new(key.map(Arc::new))));
+        Ok(Self { source, provider, current, checked: Mutex::new(Instant::now()), interval })
     }
 
     /// The configuration for TLS 1.2 and 1.3 with this certificate.
@@ -124,7 +149,7 @@ impl ServerCertificate {
         Ok(config)
     }
 
-    /// Uses the certificate that is now in the files, if they were not read recently. While it cannot be used, for example
+    /// Uses the certificate that there is now, if that was not checked recently. While it cannot be used, for example
     /// because only one of the files was replaced so far, the previous one stays in use.
     pub(crate) async fn refresh(&self) {
         {
@@ -134,12 +159,13 @@ impl ServerCertificate {
             }
             *checked = Instant::now();
         }
-        let (files, provider) = (self.files.clone(), Arc::clone(&self.provider));
-        match tokio::task::spawn_blocking(move || load(files.as_ref(), &provider)).await {
+        let (source, provider) = (self.source.clone(), Arc::clone(&self.provider));
+        match tokio::task::spawn_blocking(move || load(&source, &provider)).await {
             Ok(Ok(key)) => {
                 let mut current = self.current.0.write();
-                if current.cert != key.cert {
-                    *current = Arc::new(key);
+                let chain = |key: Option<&CertifiedKey>| key.map(|key| key.cert.clone());
+                if chain(current.as_deref()) != chain(key.as_ref()) {
+                    *current = key.map(Arc::new);
                     drop(current);
                     tracing::info!("using the new certificate of the pages");
                 }
@@ -153,11 +179,26 @@ impl ServerCertificate {
     }
 }
 
-fn load(
-    files: Option<&CertificateFiles>,
-    provider: &CryptoProvider,
-) -> Result<CertifiedKey, CertificateError> {
-    let Some(files) = files else { return self_signed(provider) };
+fn load(source: &Source, provider: &CryptoProvider) -> Result<Option<CertifiedKey>, CertificateError> {
+    match source {
+        Source::SelfSigned => self_signed(provider).map(Some),
+        Source::Files(files) => from_files(files, provider).map(Some),
+        Source::Given(certificates) => {
+            let given = certificates.borrow().clone();
+            given.map(|given| from_pem(&given, provider)).transpose()
+        }
+    }
+}
+
+fn from_pem(given: &ServingCertificate, provider: &CryptoProvider) -> Result<CertifiedKey, CertificateError> {
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(given.certificate.as_bytes()).collect();
+    let key = PrivateKeyDer::from_pem_slice(given.key.as_bytes()).map_err(CertificateError::Given)?;
+    let certificates = certificates.map_err(CertificateError::Given)?;
+    CertifiedKey::from_der(certificates, key, provider).map_err(CertificateError::Tls)
+}
+
+fn from_files(files: &CertificateFiles, provider: &CryptoProvider) -> Result<CertifiedKey, CertificateError> {
     let content = |path: &Path, expected| {
         let path = path.to_owned();
         move |source| CertificateError::Content { path, expected, source }
@@ -213,14 +254,15 @@ mod tests {
     }
 
     fn used(certificate: &ServerCertificate) -> Vec<u8> {
-        certificate.current.0.read().cert[0].to_vec()
+        certificate.current.0.read().as_ref().unwrap().cert[0].to_vec()
     }
 
     #[tokio::test]
     async fn a_certificate_that_changed_is_used_once_certificate_and_key_fit() {
         let (folder, [old, new]) = (tempfile::tempdir().unwrap(), [pair(), pair()]);
         let files = write(folder.path(), &old);
-        let certificate = ServerCertificate::checked_every(Some(files.clone()), Duration::ZERO).unwrap();
+        let certificate =
+            ServerCertificate::checked_every(Source::Files(files.clone()), Duration::ZERO).unwrap();
         std::fs::write(&files.certificate, new.cert.pem()).unwrap();
         certificate.refresh().await;
         assert_eq!(used(&certificate), old.cert.der().to_vec());
@@ -244,10 +286,33 @@ mod tests {
 
     #[tokio::test]
     async fn a_self_signed_certificate_is_replaced_before_it_expires() {
-        let certificate = ServerCertificate::checked_every(None, Duration::ZERO).unwrap();
+        let certificate = ServerCertificate::checked_every(Source::SelfSigned, Duration::ZERO).unwrap();
         let first = used(&certificate);
         certificate.refresh().await;
         assert_ne!(used(&certificate), first);
+    }
+
+    #[tokio::test]
+    async fn a_certificate_of_the_controller_is_used_as_soon_as_there_is_one() {
+        let (sender, certificates) = tokio::sync::watch::channel(None);
+        let certificate =
+            ServerCertificate::checked_every(Source::Given(certificates), Duration::ZERO).unwrap();
+        certificate.refresh().await;
+        assert!(certificate.current.0.read().is_none());
+        for pair in [pair(), pair()] {
+            let given =
+                ServingCertificate { certificate: pair.cert.pem(), key: pair.signing_key.serialize_pem() };
+            sender.send_replace(Some(Arc::new(given)));
+            certificate.refresh().await;
+            assert_eq!(used(&certificate), pair.cert.der().to_vec());
+        }
+        sender.send_replace(Some(Arc::new(ServingCertificate {
+            certificate: "none".to_owned(),
+            key: "none".to_owned(),
+        })));
+        let last = used(&certificate);
+        certificate.refresh().await;
+        assert_eq!(used(&certificate), last, "the previous one stays in use");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Serves the controller's HTTP pages: probes, metrics, the log level and the state of remote clusters. [`read_model`] turns
-//! objects of the hub into what people see of them, on pages and in commands.
+//! Serves the controller's HTTP pages: probes, metrics, the log level, the state of remote clusters, and the admission webhook.
+//! [`read_model`] turns objects of the hub into what people see of them, on pages and in commands.
 //!
 //! Pages are a [`Router`](axum::Router); [`serve`] serves them on a [`Listener`] until it is stopped, within bounds that no
 //! client can exceed. [`AccessControl`] admits only the users that the API server allows to read them.
@@ -20,6 +20,7 @@ mod metrics;
 mod probes;
 pub mod read_model;
 mod serve;
+mod webhook;
 
 pub use access::{AccessControl, ReviewError};
 pub use address::{BindAddress, BindError, InvalidAddress, Listener};
@@ -28,3 +29,4 @@ pub use certificate::{CertificateError, CertificateFiles, ServerCertificate};
 pub use metrics::{ClusterNames, metrics_page};
 pub use probes::probe_pages;
 pub use serve::{ServeOptions, serve};
+pub use webhook::{WEBHOOK_PATH, webhook_pages};

@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use kross_controller::{Liveness, Readiness};
+use kross_controller::{DefinitionValidator, Liveness, Readiness};
 use kross_server::{
-    BindAddress, ClusterNames, LogControl, ServeOptions, admin_pages, metrics_page, probe_pages, serve,
+    BindAddress, ClusterNames, LogControl, ServeOptions, WEBHOOK_PATH, admin_pages, metrics_page,
+    probe_pages, serve, webhook_pages,
 };
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
@@ -88,4 +89,40 @@ async fn the_log_level_can_be_read_and_changed() {
         (400, "invalid level `loud`\n".to_owned())
     );
     assert_eq!(request(address, "GET", "/loglevel", "").await, (200, "debug\n".to_owned()));
+}
+
+#[tokio::test]
+async fn requests_that_are_no_review_or_never_end_are_refused() {
+    let address = start(webhook_pages(DefinitionValidator::default())).await;
+    let post = async |body: &str| request(address, "POST", WEBHOOK_PATH, body).await;
+    assert_eq!(request(address, "GET", WEBHOOK_PATH, "").await.0, 405);
+    for body in ["", "[]", "{}", &"[".repeat(100_000), r#"{"apiVersion": "v1", "request": {"uid": "1"}}"#] {
+        assert_eq!(post(body).await.0, 400, "{body:.80}");
+    }
+    let large = format!(r#"{{"apiVersion": "{}", "request": {{}}}}"#, "x".repeat(5 << 20));
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!("POST {WEBHOOK_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", large.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The server may hang up before it has read everything.
+    let _ = stream.write_all(large.as_bytes()).await;
+    let mut response = [0; 12];
+    stream.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 400");
+    let mut never = tokio::net::TcpStream::connect(address).await.unwrap();
+    never.write_all(head.as_bytes()).await.unwrap();
+    never.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 408");
+}
+
+#[tokio::test]
+async fn a_controller_that_is_starting_allows_definitions_with_a_warning() {
+    let address = start(webhook_pages(DefinitionValidator::default())).await;
+    let review = r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request":
+        {"uid": "7", "name": "web", "object": {"kind": "ResourceGraphDefinition"}}}"#;
+    let (status, answer) = request(address, "POST", &format!("{WEBHOOK_PATH}?timeout=5s"), review).await;
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((status, &answer["response"]["allowed"]), (200, &true.into()));
+    assert_eq!(answer["response"]["uid"], "7");
+    let warning = answer["response"]["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("the definition was not checked: the controller is starting"), "{warning}");
 }

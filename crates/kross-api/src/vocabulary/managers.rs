@@ -13,3 +13,5 @@ pub const CONTROLLER: &str = "kro";
 pub const CONNECTIONS: &str = "kro.run/connections";
 /// Writes targets, applications, claims and managed resources: references in their specs, finalizers, copies of Secrets.
 pub const WORKLOAD: &str = "kro.run/workload";
+/// Writes the certificate of the admission webhook, and its authorities into the configuration.
+pub const WEBHOOK: &str = "kro.run/webhook";

@@ -8,7 +8,7 @@ use kross_api::{
     ConditionStatus, ConditionType, ConnectStep, ConnectionFailure, Reason, ResolvedCredentials,
     ResourceGraphDefinitionSpec, Scope, SecretAddress, lower_placement,
 };
-use kross_cluster::{ClusterHandle, ConnectionState};
+use kross_cluster::{ClusterClient, ClusterHandle, ConnectionState};
 use kross_diagnostics::Diagnostics;
 use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
@@ -26,18 +26,24 @@ const DEFERRED: &str =
 ///
 /// # Lock order
 ///
-/// The lock is a leaf: handles are created, cloned and dropped outside of it, since that takes the locks of the registry.
+/// The lock is a leaf: handles are created and dropped outside of it, since that takes the locks of the registry.
 #[derive(Debug, Default)]
-pub(crate) struct ClusterHandles(Mutex<HashMap<Text, HashMap<SecretAddress, ClusterHandle>>>);
+pub(crate) struct ClusterHandles(Mutex<HashMap<Text, HashMap<SecretAddress, Arc<ClusterHandle>>>>);
 
 impl ClusterHandles {
     /// Holds the clusters that a definition references, and releases those that it no longer does.
-    fn hold(&self, context: &Context, definition: &Text, wanted: &[SecretAddress]) -> Vec<ClusterHandle> {
+    fn hold(
+        &self,
+        context: &Context,
+        definition: &Text,
+        wanted: &[SecretAddress],
+    ) -> Vec<Arc<ClusterHandle>> {
         if wanted.is_empty() {
             self.release(definition);
             return Vec::new();
         }
-        let handles: Vec<ClusterHandle> = wanted.iter().map(|secret| context.clusters.hold(secret)).collect();
+        let hold = |secret| Arc::new(context.clusters.hold(secret));
+        let handles: Vec<Arc<ClusterHandle>> = wanted.iter().map(hold).collect();
         let held = wanted.iter().cloned().zip(handles.iter().cloned()).collect();
         let replaced = self.0.lock().insert(definition.clone(), held);
         // Only now, so that no cluster is without a handle in between.
@@ -49,6 +55,11 @@ impl ClusterHandles {
     pub(crate) fn release(&self, definition: &str) {
         let released = self.0.lock().remove(definition);
         drop(released);
+    }
+
+    /// The handle of any definition to the cluster of a Secret.
+    fn find(&self, secret: &SecretAddress) -> Option<Arc<ClusterHandle>> {
+        self.0.lock().values().find_map(|held| held.get(secret).cloned())
     }
 
     /// The definitions that reference a Secret.
@@ -115,13 +126,80 @@ pub(super) fn check(
     definition: &Text,
     spec: &ResourceGraphDefinitionSpec,
 ) -> Option<ClusterChecks> {
+    let Some(named) = named_clusters(context, spec) else {
+        context.cluster_handles.release(definition);
+        return None;
+    };
+    let secrets: Vec<SecretAddress> = named.keys().cloned().collect();
+    let handles = context.cluster_handles.hold(context, definition, &secrets);
+    let clusters = named.into_iter().zip(handles).map(|((secret, named), handle)| {
+        named.checked(secret, &handle, |client, resources| {
+            let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
+            context.preflights.request(client, &needs, Requester::Definition(definition.clone()))
+        })
+    });
+    Some(ClusterChecks { clusters: clusters.collect() })
+}
+
+/// What is known already of the clusters that a spec references. Nothing is started, so clusters that no definition uses count as
+/// being connected. None where the spec references none.
+pub(super) fn known(context: &Context, spec: &ResourceGraphDefinitionSpec) -> Option<ClusterChecks> {
+    let clusters = named_clusters(context, spec)?.into_iter().map(|(secret, named)| {
+        match context.cluster_handles.find(&secret) {
+            Some(handle) => named.checked(secret, &handle, |client, resources| {
+                context.preflights.known(client, &Arc::new(Needs::of(spec, resources, &Place::Anywhere)))
+            }),
+            None => {
+                let display = named.display;
+                ReferencedCluster { secret, display, state: CheckState::Connecting, warning: None }
+            }
+        }
+    });
+    Some(ClusterChecks { clusters: clusters.collect() })
+}
+
+/// A cluster that a spec names without an instance.
+struct NamedCluster {
+    display: String,
+    /// The resources in it, by index, and whether they are watched.
+    resources: Vec<(usize, bool)>,
+}
+
+impl NamedCluster {
+    /// How far its check is, if `preflight` gives the result of the preflight.
+    fn checked(
+        self,
+        secret: SecretAddress,
+        handle: &ClusterHandle,
+        preflight: impl FnOnce(&ClusterClient, Vec<(usize, bool)>) -> PreflightResult,
+    ) -> ReferencedCluster {
+        let Self { display, resources } = self;
+        let connection = handle.state(kross_cluster::SecretConsumer::Definition);
+        let warning = connection.connected().and_then(|connection| connection.identity_conflict.clone());
+        let state = match connection {
+            ConnectionState::Connecting { .. } => CheckState::Connecting,
+            ConnectionState::NotConnected { failure, .. } => CheckState::NotConnected(failure),
+            ConnectionState::Connected(connection) => match preflight(&connection.client, resources) {
+                PreflightResult::Pending => CheckState::Preflight,
+                PreflightResult::Failed(message) => CheckState::PreflightFailed(message),
+                PreflightResult::Known(findings) => CheckState::Checked(findings),
+            },
+        };
+        ReferencedCluster { secret, display, state, warning }
+    }
+}
+
+/// The clusters that a spec names without an instance. None where it references no cluster at all.
+fn named_clusters(
+    context: &Context,
+    spec: &ResourceGraphDefinitionSpec,
+) -> Option<BTreeMap<SecretAddress, NamedCluster>> {
     let placement = lower_placement(spec, context.settings.compile.placement, &mut Diagnostics::new());
     if placement.is_local() {
-        context.cluster_handles.release(definition);
         return None;
     }
     let scope = scope(context, spec);
-    let mut named: BTreeMap<SecretAddress, (String, Vec<(usize, bool)>)> = BTreeMap::new();
+    let mut named: BTreeMap<SecretAddress, NamedCluster> = BTreeMap::new();
     // A reference on the definition is checked even if no resource uses it.
     let own = placement.definition.as_ref().map(|reference| (None, reference));
     let of_resources = (0..spec.resources.len())
@@ -129,30 +207,11 @@ pub(super) fn check(
     for (index, reference) in own.into_iter().chain(of_resources) {
         let Some(cluster) = reference.static_cluster(scope) else { continue };
         let ResolvedCredentials::Secret(secret) = cluster.credentials else { continue };
-        let (_, resources) = named.entry(secret).or_insert_with(|| (cluster.display, Vec::new()));
-        resources.extend(index.map(|index| (index, cluster.poll.is_none())));
+        let new = || NamedCluster { display: cluster.display, resources: Vec::new() };
+        let named = named.entry(secret).or_insert_with(new);
+        named.resources.extend(index.map(|index| (index, cluster.poll.is_none())));
     }
-    let secrets: Vec<SecretAddress> = named.keys().cloned().collect();
-    let handles = context.cluster_handles.hold(context, definition, &secrets);
-    let clusters = named.into_iter().zip(handles).map(|((secret, (display, resources)), handle)| {
-        let connection = handle.state(kross_cluster::SecretConsumer::Definition);
-        let warning = connection.connected().and_then(|connection| connection.identity_conflict.clone());
-        let state = match connection {
-            ConnectionState::Connecting { .. } => CheckState::Connecting,
-            ConnectionState::NotConnected { failure, .. } => CheckState::NotConnected(failure),
-            ConnectionState::Connected(connection) => {
-                let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
-                let requester = Requester::Definition(definition.clone());
-                match context.preflights.request(&connection.client, &needs, requester) {
-                    PreflightResult::Pending => CheckState::Preflight,
-                    PreflightResult::Failed(message) => CheckState::PreflightFailed(message),
-                    PreflightResult::Known(findings) => CheckState::Checked(findings),
-                }
-            }
-        };
-        ReferencedCluster { secret, display, state, warning }
-    });
-    Some(ClusterChecks { clusters: clusters.collect() })
+    Some(named)
 }
 
 /// The scope of instances; that of an existing kind is in its schema.
@@ -203,6 +262,15 @@ impl ClusterChecks {
             CheckState::Connecting | CheckState::Preflight | CheckState::Checked(_) => {
                 format!("waiting for the schemas and permissions of cluster `{}`", open.display)
             }
+        })
+    }
+
+    /// Why one of the clusters cannot be used, if one is known not to work.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.clusters.iter().find_map(|cluster| match &cluster.state {
+            CheckState::NotConnected(failure) => Some(failure.message(&cluster.display)),
+            CheckState::PreflightFailed(message) => Some(message.to_string()),
+            CheckState::Connecting | CheckState::Preflight | CheckState::Checked(_) => None,
         })
     }
 

@@ -16,6 +16,7 @@ use super::error::DefinitionError;
 use crate::context::Context;
 use crate::graphs::Revision;
 use crate::hub_schemas::HubSchemas;
+use crate::openapi::SchemaError;
 use crate::preflight::ClusterSchemas;
 use crate::selector;
 
@@ -39,7 +40,7 @@ pub(super) struct Compiled {
     /// Why the spec does not fit the schemas of other clusters; the graph is then compiled without these.
     pub(super) mismatch: Option<Text>,
     /// What does not fit the hub's schemas in clusters that depend on the instance.
-    pub(super) warnings: Option<Text>,
+    pub(super) warnings: Option<Arc<Diagnostics>>,
 }
 
 impl Compiled {
@@ -118,7 +119,7 @@ pub(super) async fn compile_for(
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
     clusters: Option<&ClusterChecks>,
-) -> Result<Compiled, DefinitionError> {
+) -> Result<Compiled, CompileError> {
     let Some(clusters) = clusters else {
         let compiled = compile(context, name, spec, kinds, HashMap::new()).await?;
         return Ok(Compiled { provisional: cluster_checks::has_references(context, spec), ..compiled });
@@ -126,14 +127,51 @@ pub(super) async fn compile_for(
     let schemas = clusters.schemas();
     let compiled = compile(context, name, spec, kinds, schemas.clone()).await;
     let compiled = match compiled {
-        Err(DefinitionError::Invalid { message, .. }) if !schemas.is_empty() => {
+        Err(error) if error.is_invalid() && !schemas.is_empty() => {
             let plain = compile(context, name, spec, kinds, HashMap::new()).await?;
-            let message = mismatch(context, name, spec, kinds, clusters).await.unwrap_or(message);
+            let message = mismatch(context, name, spec, kinds, clusters).await;
+            let message = message.unwrap_or_else(|| DefinitionError::from(error).to_string());
             Compiled { mismatch: Some(message.into()), provisional: true, ..plain }
         }
         compiled => Compiled { provisional: !clusters.is_complete(), ..compiled? },
     };
     Ok(Compiled { clusters: clusters.fingerprint(), ..compiled })
+}
+
+/// Why a spec has no graph.
+#[derive(Debug)]
+pub(super) enum CompileError {
+    /// It has mistakes.
+    Mistakes(Diagnostics),
+    /// It is invalid for another reason.
+    Invalid(String),
+    /// The schemas that it needs cannot be fetched now.
+    Schemas(SchemaError),
+}
+
+impl CompileError {
+    fn is_invalid(&self) -> bool {
+        matches!(self, Self::Mistakes(_) | Self::Invalid(_))
+    }
+}
+
+impl From<SchemaError> for CompileError {
+    fn from(error: SchemaError) -> Self {
+        Self::Schemas(error)
+    }
+}
+
+impl From<CompileError> for DefinitionError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Mistakes(diagnostics) => Self::Invalid {
+                message: render::condition(&diagnostics, MAX_MESSAGE),
+                unknown_kinds: diagnostics.iter().any(|diagnostic| diagnostic.code == Code::UnknownKind),
+            },
+            CompileError::Invalid(message) => Self::Invalid { message, unknown_kinds: false },
+            CompileError::Schemas(error) => Self::Schemas(error),
+        }
+    }
 }
 
 /// Why a spec that is no definition's has no graph.
@@ -159,8 +197,10 @@ pub(crate) async fn compile_single(
 ) -> Result<Revision, NotCompiled> {
     match compile(context, name, spec, kinds, HashMap::new()).await {
         Ok(compiled) => Ok(compiled.revision(number)),
-        Err(DefinitionError::Invalid { message, .. }) => Err(NotCompiled::Invalid(message)),
-        Err(error) => Err(NotCompiled::Later(error.to_string())),
+        Err(error) => Err(match DefinitionError::from(error) {
+            DefinitionError::Invalid { message, .. } => NotCompiled::Invalid(message),
+            error => NotCompiled::Later(error.to_string()),
+        }),
     }
 }
 
@@ -177,8 +217,10 @@ async fn mismatch(
     for cluster in &clusters.clusters {
         let alone = schemas.get(&cluster.secret).map(|schemas| (cluster.secret.clone(), Arc::clone(schemas)));
         let compiled = compile(context, name, spec, kinds, alone.into_iter().collect()).await;
-        if let Err(DefinitionError::Invalid { message, .. }) = compiled {
-            found.push(format!("cluster `{}`: {message}", cluster.display));
+        if let Err(error) = compiled
+            && error.is_invalid()
+        {
+            found.push(format!("cluster `{}`: {}", cluster.display, DefinitionError::from(error)));
         }
     }
     (!found.is_empty()).then(|| found.join("; "))
@@ -187,16 +229,15 @@ async fn mismatch(
 /// Compiles a spec, after it has fetched the schemas of the kinds that the spec names.
 ///
 /// # Errors
-/// The spec is invalid ([`DefinitionError::Invalid`]), or schemas cannot be fetched.
+/// The spec is invalid, or schemas cannot be fetched.
 async fn compile(
     context: &Context,
     name: &str,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
     remotes: HashMap<SecretAddress, Arc<ClusterSchemas>>,
-) -> Result<Compiled, DefinitionError> {
-    let selection = selector::instances(spec)
-        .map_err(|message| DefinitionError::Invalid { message, unknown_kinds: false })?;
+) -> Result<Compiled, CompileError> {
+    let selection = selector::instances(spec).map_err(CompileError::Invalid)?;
     context.schemas.prepare(kinds).await?;
     let fingerprint = context.schemas.fingerprint(kinds);
     let started = Instant::now();
@@ -214,25 +255,24 @@ async fn compile(
         (compiled, warnings.unwrap_or_default())
     })
     .await;
-    let (compiled, warnings) = compiled.map_err(|panicked| DefinitionError::Invalid {
-        message: format!("cannot compile the graph: {panicked}"),
-        unknown_kinds: false,
-    })?;
+    let (compiled, warnings) = compiled
+        .map_err(|panicked| CompileError::Invalid(format!("cannot compile the graph: {panicked}")))?;
     context.metrics.definitions.built(started.elapsed(), compiled.is_ok());
-    match compiled {
-        Ok(graph) => Ok(Compiled {
-            graph: Arc::new(graph),
-            fingerprint,
-            selection,
-            spec: kept,
-            clusters: "".into(),
-            provisional: false,
-            mismatch: None,
-            warnings: (!warnings.is_empty()).then(|| render::condition(&warnings, MAX_MESSAGE).into()),
-        }),
-        Err(diagnostics) => Err(DefinitionError::Invalid {
-            message: render::condition(&diagnostics, MAX_MESSAGE),
-            unknown_kinds: diagnostics.iter().any(|diagnostic| diagnostic.code == Code::UnknownKind),
-        }),
+    Ok(Compiled {
+        graph: Arc::new(compiled.map_err(CompileError::Mistakes)?),
+        fingerprint,
+        selection,
+        spec: kept,
+        clusters: "".into(),
+        provisional: false,
+        mismatch: None,
+        warnings: (!warnings.is_empty()).then(|| Arc::new(warnings)),
+    })
+}
+
+impl Compiled {
+    /// The warnings about clusters that depend on the instance, as the end of a message of a condition.
+    pub(super) fn deferred_message(&self) -> Option<String> {
+        self.warnings.as_ref().map(|warnings| render::condition(warnings, MAX_MESSAGE))
     }
 }

@@ -261,6 +261,7 @@ impl SpecChange<'_> {
         let compiled = match compile_for(context, definition.name(), spec, &kinds, clusters).await {
             Ok(compiled) => compiled,
             Err(error) => {
+                let error = DefinitionError::from(error);
                 if matches!(error, DefinitionError::Invalid { .. }) {
                     report.invalid(&error.to_string());
                 }
@@ -269,7 +270,7 @@ impl SpecChange<'_> {
         };
         let Some(clusters) = clusters else { return Ok(compiled) };
         let verdict = clusters.verdict(compiled.mismatch.as_deref());
-        clusters.report_analysis(report, &verdict, compiled.warnings.as_deref());
+        clusters.report_analysis(report, &verdict, compiled.deferred_message().as_deref());
         let error = match verdict {
             Verdict::Compatible => return Ok(compiled),
             Verdict::Pending => {
@@ -306,7 +307,7 @@ async fn compile_latest(
         Ok(compiled) => {
             if let Some(clusters) = clusters {
                 let verdict = clusters.verdict(compiled.mismatch.as_deref());
-                clusters.report_analysis(report, &verdict, compiled.warnings.as_deref());
+                clusters.report_analysis(report, &verdict, compiled.deferred_message().as_deref());
             }
             revisions::record(context, revision, Ok(&compiled.graph), now).await?;
             report.accepted(&compiled.graph);
@@ -408,7 +409,7 @@ async fn verify_old_revisions(
     for revision in revisions.unverified(context.settings.max_revisions) {
         let Ok(spec) = &revision.spec else { continue };
         let compiled = compile_for(context, definition.name(), spec, &named_kinds(spec), None).await;
-        let recorded = match &compiled {
+        let recorded = match &compiled.map_err(DefinitionError::from) {
             Ok(compiled) => revisions::record(context, revision, Ok(&compiled.graph), now).await,
             Err(DefinitionError::Invalid { message, .. }) => {
                 revisions::record(context, revision, Err(message), now).await

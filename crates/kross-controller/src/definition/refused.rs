@@ -154,7 +154,7 @@ async fn compiled(
     });
     match known {
         Some(known) => Ok(known.into()),
-        None => compile_for(context, definition.name(), spec, &kinds, None).await,
+        None => Ok(compile_for(context, definition.name(), spec, &kinds, None).await?),
     }
 }
 

@@ -69,6 +69,59 @@ pub(super) async fn serve(
     }
 }
 
+/// The CRD that a definition desires, and the one that exists.
+pub(super) struct DesiredCrd {
+    /// As the graph has it.
+    of_graph: Value,
+    /// With what is kept of the one that exists.
+    pub(super) desired: Value,
+    pub(super) existing: Option<Arc<StoredObject>>,
+}
+
+impl DesiredCrd {
+    /// Compares the CRD of a graph with the one in the cache.
+    ///
+    /// # Errors
+    /// The cache has not synced.
+    pub(super) fn find(
+        context: &Context,
+        definition: &Definition,
+        crd: &Value,
+        provisional: bool,
+    ) -> Result<Self, DefinitionError> {
+        let mut desired = crd::desired(crd, &context.ownership_labels(), &definition.object);
+        // Before the kind is served: from then on instances may outlive the definition.
+        access::record(&mut desired, definition);
+        let of_graph = desired.clone();
+        let existing = match context.crds.get(None, crd_name(crd)) {
+            Lookup::Found(existing) => Some(existing),
+            Lookup::Absent => None,
+            Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
+        };
+        if let Some(existing) = &existing {
+            access::keep_key(&mut desired, existing);
+        }
+        if let (true, Some(existing)) = (provisional, &existing) {
+            // It was created with the schemas of all clusters.
+            crd::keep_status(&mut desired, existing.value());
+        }
+        Ok(Self { of_graph, desired, existing })
+    }
+
+    /// What to do with it.
+    ///
+    /// # Errors
+    /// The CRD that exists does not allow it.
+    pub(super) fn decide(&self, definition: &Definition) -> Result<Action, DefinitionError> {
+        let allow_breaking = definition.allows_breaking_changes();
+        crd::decide(self.existing.as_deref(), &self.desired, definition.name(), allow_breaking)
+    }
+}
+
+fn crd_name(crd: &Value) -> &str {
+    crd.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Creates or updates the CRD, and returns it as it is then.
 ///
 /// # Errors
@@ -79,25 +132,11 @@ pub(super) async fn ensure_crd(
     crd: &Value,
     provisional: bool,
 ) -> Result<Arc<StoredObject>, DefinitionError> {
-    let mut desired = crd::desired(crd, &context.ownership_labels(), &definition.object);
-    // Before the kind is served: from then on instances may outlive the definition.
-    access::record(&mut desired, definition);
-    let name = crd.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
-    let restore = Restore::new(context, definition, name, &desired);
-    let existing = match context.crds.get(None, name) {
-        Lookup::Found(existing) => Some(existing),
-        Lookup::Absent => None,
-        Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
-    };
-    if let Some(existing) = &existing {
-        access::keep_key(&mut desired, existing);
-    }
-    if let (true, Some(existing)) = (provisional, &existing) {
-        // It was created with the schemas of all clusters.
-        crd::keep_status(&mut desired, existing.value());
-    }
-    let allow_breaking = definition.allows_breaking_changes();
-    let action = crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking)?;
+    let wanted = DesiredCrd::find(context, definition, crd, provisional)?;
+    let name = crd_name(crd);
+    let restore = Restore::new(context, definition, name, &wanted.of_graph);
+    let action = wanted.decide(definition)?;
+    let DesiredCrd { desired, existing, of_graph: _ } = wanted;
     if action != Action::Keep && restore.must_wait(context, &desired).await {
         // A CRD that differs serves the instances until then.
         return existing.ok_or_else(|| DefinitionError::CrdContested {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::Context;
 use kross_cluster::{Audit, ClientOptions, ClusterClient};
 use kross_controller::Controller;
-use kross_server::{LogControl, admin_pages, cluster_pages, metrics_page, probe_pages};
+use kross_server::{
+    BindAddress, LogControl, admin_pages, cluster_pages, metrics_page, probe_pages, webhook_pages,
+};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -147,6 +149,10 @@ async fn serve_and_reconcile(
     pages.open(flags.metrics, true, "metrics", metrics_router, metrics_security).await?;
     let admin_router = admin_pages(log).merge(cluster_pages(controller.clusters()));
     pages.open(flags.admin, flags.admin_given, "admin pages", admin_router, admin_security).await?;
+    if flags.webhook != BindAddress::Disabled {
+        let certificate = flags.webhook_certificate(controller.certificates())?;
+        pages.open_webhook(flags.webhook, webhook_pages(controller.validator()), certificate).await?;
+    }
 
     let (pages, mut lost_pages) = (&mut pages, None);
     let ended = controller

@@ -142,6 +142,7 @@ impl FlagValues {
             spans: None,
             shutdown_timeout: self.duration("graceful-shutdown-timeout"),
             leader_election: self.leader_election()?,
+            webhook: self.webhook()?,
         })
     }
 
@@ -245,11 +246,11 @@ impl FlagValues {
             return Ok(None);
         }
         let namespace = match self.text("leader-election-namespace") {
-            "" => std::fs::read_to_string(POD_NAMESPACE)
+            "" => pod_namespace()
                 .context("cannot determine the namespace of the Lease: set `--leader-election-namespace`")?,
             namespace => namespace.to_owned(),
         };
-        let mut options = LeaseOptions::new(namespace.trim(), LEASE, &lease_identity());
+        let mut options = LeaseOptions::new(&namespace, LEASE, &lease_identity());
         options.lease_duration = self.duration("leader-election-lease-duration");
         options.renew_deadline = self.duration("leader-election-renew-deadline");
         options.retry_period = self.duration("leader-election-retry-period");
@@ -346,6 +347,11 @@ impl FeatureGates {
         }
         Ok(gates)
     }
+}
+
+/// The namespace of the Pod that this process runs in.
+pub(super) fn pod_namespace() -> std::io::Result<String> {
+    Ok(std::fs::read_to_string(POD_NAMESPACE)?.trim().to_owned())
 }
 
 /// The identity of this process as a candidate for the Lease: its host, and a random part against other processes on it.

@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 77] = [
+pub(super) const FLAGS: [Flag; 85] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -317,6 +317,46 @@ pub(super) const FLAGS: [Flag; 77] = [
         "watch-budget",
         FlagDefault::Integer(20_000),
         "Maximum concurrent watches on remote clusters; the rest is polled every 30s; 0 polls everything",
+    ),
+    flag(
+        "webhook-bind-address",
+        FlagDefault::Text("0"),
+        "Address of the admission webhook, which validates definitions over TLS, such as `:9443`; `0` disables it",
+    ),
+    flag(
+        "webhook-cert-key",
+        FlagDefault::Text("tls.key"),
+        "Name of the file with the private key in `--webhook-cert-path`",
+    ),
+    flag(
+        "webhook-cert-name",
+        FlagDefault::Text("tls.crt"),
+        "Name of the file with the certificate in `--webhook-cert-path`",
+    ),
+    flag(
+        "webhook-cert-path",
+        FlagDefault::Text(""),
+        "Directory with the certificate of the webhook, which is reloaded when it changes (default: one that is issued, stored in `--webhook-secret` and replaced in time)",
+    ),
+    flag(
+        "webhook-cert-validity",
+        seconds(90 * 24 * 3_600),
+        "How long a certificate of the webhook is valid; it is replaced after two thirds of that",
+    ),
+    flag(
+        "webhook-configuration",
+        FlagDefault::Text("kross"),
+        "ValidatingWebhookConfiguration whose `caBundle` is kept up to date",
+    ),
+    flag(
+        "webhook-secret",
+        FlagDefault::Text("kross-webhook"),
+        "Secret with the certificate of the webhook, which all replicas share, in the namespace of the Service",
+    ),
+    flag(
+        "webhook-service",
+        FlagDefault::Text("kross-webhook"),
+        "Service of the webhook, as `NAME` in the pod's namespace or `NAMESPACE/NAME`",
     ),
     flag("zap-color", FlagDefault::Bool(false), "Colour text logs"),
     flag(

@@ -1,19 +1,25 @@
-//! Serves the HTTP pages until they are closed: probes for everybody, metrics and admin pages as the flags say.
+//! Serves the HTTP pages until they are closed: probes for everybody, metrics and admin pages as the flags say, and the admission
+//! webhook for the API server.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kross_cluster::ClusterClient;
+use kross_controller::{ServingCertificates, WebhookOptions};
 use kross_server::{
-    AccessControl, BindAddress, CertificateFiles, ClusterNames, ReviewError, ServeOptions, ServerCertificate,
-    serve,
+    AccessControl, BindAddress, CertificateFiles, ClusterNames, Listener, ReviewError, ServeOptions,
+    ServerCertificate, serve,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::configuration::FlagValues;
+use super::configuration::{FlagValues, pod_namespace};
+
+/// The shortest validity of a certificate: replicas must have the time to read it.
+const MIN_VALIDITY: Duration = Duration::from_secs(20);
 
 /// Where pages are served, and which of them only over TLS to users whom the API server allows.
 #[derive(Clone, Debug)]
@@ -27,6 +33,9 @@ pub(super) struct PageFlags {
     pub(super) admin_given: bool,
     /// None for a self-signed certificate.
     pub(super) certificate: Option<CertificateFiles>,
+    pub(super) webhook: BindAddress,
+    /// None for a certificate that the controller issues.
+    pub(super) webhook_certificate: Option<CertificateFiles>,
 }
 
 /// What secure pages need.
@@ -51,10 +60,13 @@ impl FlagValues {
             admin: self.address("admin-bind-address")?,
             admin_secure: self.boolean("admin-secure"),
             admin_given: self.is_given("admin-bind-address"),
-            certificate: Some(self.text("metrics-cert-path")).filter(|path| !path.is_empty()).map(|folder| {
-                let file = |name| Path::new(folder).join(self.text(name));
-                CertificateFiles { certificate: file("metrics-cert-name"), key: file("metrics-cert-key") }
-            }),
+            certificate: self.certificate(["metrics-cert-path", "metrics-cert-name", "metrics-cert-key"]),
+            webhook: self.address("webhook-bind-address")?,
+            webhook_certificate: self.certificate([
+                "webhook-cert-path",
+                "webhook-cert-name",
+                "webhook-cert-key",
+            ]),
         };
         if !pages.admin.is_local() && !pages.admin_secure {
             bail!(
@@ -65,11 +77,59 @@ impl FlagValues {
         if pages.certificate.is_some() && !pages.is_secure() {
             bail!("`--metrics-cert-path` has no effect without `--metrics-secure` or `--admin-secure`");
         }
+        if pages.webhook_certificate.is_some() && pages.webhook == BindAddress::Disabled {
+            bail!("`--webhook-cert-path` has no effect without `--webhook-bind-address`");
+        }
         Ok(pages)
+    }
+
+    /// The files of a certificate, by the flags for its folder and for their names; none without a folder.
+    fn certificate(&self, [folder, certificate, key]: [&'static str; 3]) -> Option<CertificateFiles> {
+        let folder = Some(self.text(folder)).filter(|folder| !folder.is_empty())?;
+        let file = |name| Path::new(folder).join(self.text(name));
+        Some(CertificateFiles { certificate: file(certificate), key: file(key) })
+    }
+
+    /// Where the certificate of the webhook is kept; none if the webhook is disabled, or its certificate is in files.
+    pub(super) fn webhook(&self) -> anyhow::Result<Option<WebhookOptions>> {
+        let pages = self.pages()?;
+        if pages.webhook == BindAddress::Disabled || pages.webhook_certificate.is_some() {
+            return Ok(None);
+        }
+        let (namespace, service) = match self.text("webhook-service").split_once('/') {
+            Some((namespace, service)) => (namespace.to_owned(), service),
+            None => (
+                pod_namespace().context("cannot determine the namespace of the webhook: set `--webhook-service=NAMESPACE/NAME`, or `--webhook-cert-path`")?,
+                self.text("webhook-service"),
+            ),
+        };
+        let validity = self.duration("webhook-cert-validity");
+        if validity < MIN_VALIDITY {
+            bail!("`--webhook-cert-validity` must be at least {}s", MIN_VALIDITY.as_secs());
+        }
+        Ok(Some(WebhookOptions {
+            namespace,
+            service: service.to_owned(),
+            secret: self.text("webhook-secret").to_owned(),
+            configuration: self.text("webhook-configuration").to_owned(),
+            validity,
+        }))
     }
 }
 
 impl PageFlags {
+    /// The certificate of the webhook.
+    pub(super) fn webhook_certificate(
+        &self,
+        issued: ServingCertificates,
+    ) -> anyhow::Result<Arc<ServerCertificate>> {
+        let certificate = match &self.webhook_certificate {
+            Some(files) => ServerCertificate::new(Some(files.clone())),
+            None => ServerCertificate::following(issued),
+        };
+        certificate.map(Arc::new).context("cannot serve the admission webhook over TLS")
+    }
+
     /// Whether any pages are secure.
     pub(super) fn is_secure(&self) -> bool {
         self.metrics_secure || self.admin_secure
@@ -137,13 +197,33 @@ impl Pages {
             pages = access.protect(pages);
             options.certificate = Some(Arc::clone(certificate));
         }
+        self.serve(listener, name, pages, options);
+        Ok(())
+    }
+
+    /// Serves the admission webhook, to everybody who can connect, as the API server has no credential for it by default.
+    pub(super) async fn open_webhook(
+        &mut self,
+        address: BindAddress,
+        pages: axum::Router,
+        certificate: Arc<ServerCertificate>,
+    ) -> anyhow::Result<()> {
+        let Some(listener) = address.listen("admission webhook").await? else { return Ok(()) };
+        if let Ok(address) = listener.address() {
+            tracing::info!(%address, pages = "admission webhook", secure = true, "serving pages");
+        }
+        let options = ServeOptions { certificate: Some(certificate), ..ServeOptions::default() };
+        self.serve(listener, "admission webhook", pages, options);
+        Ok(())
+    }
+
+    fn serve(&mut self, listener: Listener, name: &'static str, pages: axum::Router, options: ServeOptions) {
         let mut stop = self.stop.subscribe();
         self.servers.spawn(async move {
             // A dropped sender means stop as well.
             let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
             serve(listener, pages, options, stopped).await.with_context(|| format!("cannot serve {name}"))
         });
-        Ok(())
     }
 
     /// Returns why pages are not served any more, if that happens.
