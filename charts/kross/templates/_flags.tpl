@@ -13,6 +13,16 @@ flags:
   - --leader-election-renew-deadline={{ .Values.leaderElection.renewDeadline }}
   - --leader-election-retry-period={{ .Values.leaderElection.retryPeriod }}
   {{- end }}
+  {{- if .Values.webhook.enabled }}
+  - --webhook-bind-address=:9443
+  {{- if .Values.webhook.certManager.enabled }}
+  - --webhook-cert-path=/webhook-certificate
+  {{- else }}
+  - --webhook-service={{ .Release.Namespace }}/{{ include "kross.fullname" . }}-webhook
+  - --webhook-secret={{ include "kross.webhookSecret" . }}
+  - --webhook-configuration={{ include "kross.fullname" . }}
+  {{- end }}
+  {{- end }}
   {{- with .Values.config }}
   - --zap-log-level={{ .logLevel }}
   - --zap-encoder={{ .logEncoder }}

@@ -39,6 +39,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* The Secret with the certificate of the admission webhook. */}}
+{{- define "kross.webhookSecret" -}}
+{{- printf "%s-webhook" (include "kross.fullname" .) }}
+{{- end }}
+
 {{/* The subject of a binding. */}}
 {{- define "kross.subject" -}}
 subjects:

@@ -233,15 +233,20 @@ async fn an_api_server_accepts_every_manifest() {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() { Ok(errors) } else { Err(errors) }
     };
-    for kind in ["ServiceMonitor", "PodMonitor", "PrometheusRule"] {
-        kubectl(&["apply", "-f", "-"], &stand_in(kind).to_string()).unwrap();
+    for (group, kind) in [
+        ("monitoring.coreos.com", "ServiceMonitor"),
+        ("monitoring.coreos.com", "PodMonitor"),
+        ("monitoring.coreos.com", "PrometheusRule"),
+        ("cert-manager.io", "Issuer"),
+        ("cert-manager.io", "Certificate"),
+    ] {
+        kubectl(&["apply", "-f", "-"], &stand_in(group, kind).to_string()).unwrap();
     }
     let dry_run = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
-    let monitoring = render(values_files()["monitoring"].as_deref(), &[]);
-    wait::until("the kinds of the Prometheus operator to be served", || async {
-        kubectl(&dry_run, &monitoring)
-    })
-    .await;
+    for others in ["monitoring", "webhook-cert-manager"] {
+        let manifest = render(values_files()[others].as_deref(), &[]);
+        wait::until("the kinds of others to be served", || async { kubectl(&dry_run, &manifest) }).await;
+    }
     for (name, values) in values_files() {
         let manifest = render(values.as_deref(), &[]);
         let warnings = kubectl(&dry_run, &manifest).unwrap_or_else(|errors| panic!("{name}: {errors}"));
@@ -270,12 +275,12 @@ async fn an_api_server_accepts_every_manifest() {
     plane.stop().await;
 }
 
-/// A CRD that accepts any object of a kind of the Prometheus operator.
-fn stand_in(kind: &str) -> Json {
+/// A CRD that accepts any object of a kind of the Prometheus operator or of cert-manager.
+fn stand_in(group: &str, kind: &str) -> Json {
     let plural = kross_api::plural(kind);
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
-        "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
                 {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}})

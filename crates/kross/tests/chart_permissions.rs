@@ -198,13 +198,34 @@ async fn a_deletion_names_the_missing_permission(world: &World) {
 /// One replica, without targets, and without access to any Secret or instance that is not granted.
 async fn the_least_values_suffice(world: &World) {
     let values = chart().join("ci/least-values.yaml");
-    world.helm_upgrade(&chart(), &["--force-conflicts", "--values", values.to_str().unwrap()]);
+    let values =
+        ["--values", values.to_str().unwrap(), "--set", "webhook.enabled=true,webhook.timeoutSeconds=1"];
+    world.helm_upgrade(&chart(), &[&["--force-conflicts"], &values[..]].concat());
     world.hub.delete("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", (None, "kross-shop")).await;
     let kiosk = renamed("Kiosk");
     world.grant_graph(&kiosk).await;
     let _controller = world.controller().await;
+    the_webhook_has_its_certificate(world).await;
+    // An upgrade leaves it alone.
+    world.helm_upgrade(&chart(), &values);
+    the_webhook_has_its_certificate(world).await;
     world.hub.apply_yaml(&kiosk).await;
     a_graph_over_two_clusters_lives_and_dies(world, "Kiosk", "shop").await;
+}
+
+/// The controller may write this Secret and this configuration, and no others.
+async fn the_webhook_has_its_certificate(world: &World) {
+    let authority = |object: &Json, path: &str| {
+        object.pointer(path).and_then(Json::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let (published, stored) = ("/webhooks/0/clientConfig/caBundle", "/data/ca.crt");
+    let kind = ("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration");
+    let has_authority = |object: &Json| authority(object, published).is_some();
+    let configuration = world.hub.until(kind.0, kind.1, kind.2, (None, "kross"), has_authority).await;
+    let secret = (Some(NAMESPACE), "kross-webhook");
+    let secret =
+        world.hub.until("", "v1", "Secret", secret, |object| authority(object, stored).is_some()).await;
+    assert_eq!(authority(&configuration, published), authority(&secret, stored));
 }
 
 /// Writes in two namespaces, reads everywhere.

@@ -94,6 +94,7 @@ impl World {
         // The remote cluster of this test listens on the loopback address.
         let arguments =
             arguments.into_iter().filter(|argument| !argument.starts_with("--kubeconfig-deny-cidr"));
+        let arguments = arguments.map(|argument| argument.replace("=:9443", "=127.0.0.1:0"));
         Controller::start(&path, arguments).await
     }
 
