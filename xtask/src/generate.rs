@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     files.push(("docs/cli.md".to_owned(), kross::reference_markdown()));
     files.push(("docs/diagnostics.md".to_owned(), diagnostics_page()));
     files.push(("docs/errors.md".to_owned(), kross_api::failures_markdown()));
+    files.push(("docs/events.md".to_owned(), kross_api::events_markdown()));
     files.push(("docs/metrics.md".to_owned(), kross_controller::metrics_reference()));
     let mut stale = outdated(&root, &files, arguments.check)?;
     let obsolete = obsolete_files(&root, &files)?;

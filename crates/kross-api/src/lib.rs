@@ -33,6 +33,7 @@ mod condition;
 mod connection_failure;
 mod crds;
 mod definition;
+mod events;
 mod external;
 mod failures;
 mod identity;
@@ -43,6 +44,7 @@ mod placement;
 mod plural;
 mod revision;
 mod selector;
+mod shorten;
 mod status;
 mod vocabulary;
 mod workload;
@@ -70,6 +72,7 @@ pub use definition::{
     ResourceGraphDefinition, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, ResourceInformation,
     Schema, Scope,
 };
+pub use events::events_markdown;
 pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
 pub use failures::{RetryClass, failures_markdown};
 pub use identity::{
@@ -87,9 +90,10 @@ pub use placement::{
 pub use plural::{crd_name, plural};
 pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};
 pub use selector::{LabelSelector, SelectorRequirement};
+pub use shorten::{cut_middle, truncate};
 pub use status::{ClusterStatus, MORE_CLUSTERS, ManagedResource, instance_status_schemas, whole_seconds};
 pub use vocabulary::{
-    APPLYSET_KEY_PREFIX, ApplicationState, BindingPhase, ClusterState, ConditionType, FINALIZER,
+    APPLYSET_KEY_PREFIX, ApplicationState, BindingPhase, ClusterState, ConditionType, EventReason, FINALIZER,
     FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX,
     NodeState, Operation, PROTECTION_FINALIZER, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode,
     annotations, connection_keys, labels, managers,

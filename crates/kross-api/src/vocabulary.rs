@@ -4,11 +4,13 @@
 pub mod annotations;
 mod conditions;
 pub mod connection_keys;
+mod events;
 pub mod labels;
 pub mod managers;
 mod states;
 
 pub use conditions::{ConditionType, FailureReason, Operation, Reason};
+pub use events::EventReason;
 pub use states::{
     ApplicationState, BindingPhase, ClusterState, InstanceState, NodeState, ResourceState, SyncMode,
 };

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
+use kross_api::truncate;
 use kross_value::{Object, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -276,18 +277,4 @@ impl Writer {
             ("regarding", reference.into()),
         ])
     }
-}
-
-/// Truncates a text that is too long.
-fn truncate(text: &str, longest: usize) -> String {
-    if text.len() <= longest {
-        return text.to_owned();
-    }
-    let mut end = longest - '…'.len_utf8();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut kept = text.get(..end).unwrap_or_default().to_owned();
-    kept.push('…');
-    kept
 }

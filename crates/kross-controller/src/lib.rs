@@ -25,6 +25,7 @@ mod context;
 mod controller;
 mod definition;
 mod dispatch;
+mod events;
 mod fair_share;
 mod finalizer;
 mod graphs;

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kross_api::{FailureReason, PROTECTION_FINALIZER, labels};
+use kross_api::{EventReason, FailureReason, PROTECTION_FINALIZER, labels};
 use kross_cluster::{
-    ApiError, ApiKind, KubeconfigSecret, ObjectKey, Outcome, Report, SecretName, Selection, Severity,
-    StoredObject,
+    ApiError, ApiKind, KubeconfigSecret, ObjectKey, Outcome, SecretName, Selection, StoredObject,
 };
 use kross_value::Value;
 use tokio::time::Instant;
 
 use crate::context::Context;
+use crate::events;
 use crate::graphs::Served;
 use crate::key::{Key, WorkloadKey};
 use crate::kinds;
@@ -129,14 +129,8 @@ async fn write(context: &Context, name: &SecretName, secret: &KubeconfigSecret, 
                 if is_forbidden { "; allow the controller to patch Secrets in this namespace" } else { "" }
             );
             tracing::warn!(secret = %name, change, cause = note, "cannot change finalizer of Secret");
-            if let Some(events) = context.events.as_ref().filter(|_| is_forbidden) {
-                events.report(Report {
-                    regarding: secret.regarding(),
-                    severity: Severity::Warning,
-                    reason: "ProtectionFailed".to_owned(),
-                    action: "Protect".to_owned(),
-                    note,
-                });
+            if is_forbidden {
+                events::emit(context, secret.regarding(), EventReason::ProtectionFailed, "Protect", note);
             }
             if is_forbidden { Outcome::After(FORBIDDEN_WAIT) } else { Outcome::Retry }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kross_api::{
     Condition, ConditionSet, ConditionStatus, ConditionType, InstanceState, ManagedResource, ObjectKey,
-    Reason, ResourceState, whole_seconds,
+    Reason, ResourceState, cut_middle as bounded, whole_seconds,
 };
 use kross_graph::{Field, Placement, Scope};
 use kross_value::{Object, Text, Value};
@@ -205,16 +205,6 @@ fn since(failure: &ResourceFailure) -> String {
         Some(time) => format!("{} (since {})", failure.message, whole_seconds(time)),
         None => failure.message.to_string(),
     }
-}
-
-/// Shortens a text to a limit. It cuts the middle, since errors of an API server begin with the object and end with what is wrong.
-fn bounded(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let end = limit / 4;
-    let (head, tail) = (text.floor_char_boundary(limit - end), text.ceil_char_boundary(text.len() - end));
-    format!("{} … {}", text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default())
 }
 
 /// Sets a condition to Unknown.

@@ -361,7 +361,8 @@ impl Connector {
         self.breaker.close();
         drop(state);
         drop((replaced_client, replaced));
-        tracing::info!(cluster = %identity.id, secret = %self.secret, server = &*self.server, "connected to cluster");
+        let (cluster, server) = (&self.secret, &*self.server);
+        tracing::info!(%cluster, uid = %identity.id, server, "connected to cluster");
         if let Some(registry) = self.registry.upgrade() {
             registry.credential_changed(&self.access);
             registry.caches.retry_cluster(&identity.id);
@@ -392,8 +393,8 @@ impl Connector {
         drop(state);
         drop(replaced);
         if !known {
-            let (secret, server) = (&self.secret, &*self.server);
-            tracing::info!(%secret, server, ?step, %reason, %cause, "cluster is not connected");
+            let (cluster, server) = (&self.secret, &*self.server);
+            tracing::warn!(%cluster, server, ?step, %reason, %cause, "cluster is not connected");
         }
         if let Some(registry) = self.registry.upgrade() {
             registry.credential_changed(&self.access);

@@ -7,7 +7,7 @@ use kross_cluster::ApiError;
 use kross_value::Value;
 
 use super::reconcile::Pass;
-use crate::condition_events;
+use crate::condition_events::{self, Health};
 use crate::key::WorkloadKey;
 use crate::workload::{self, WorkloadKind};
 
@@ -35,7 +35,13 @@ impl Pass<'_> {
         let wire = serde_json::to_value(&status).map(Value::from).unwrap_or_default();
         let (context, application) = (self.context, &self.application);
         let written = workload::write_status(context, WorkloadKind::Application, application, wire).await?;
-        condition_events::emit(self.context, &written, &before.conditions, &status.conditions);
+        condition_events::emit(
+            self.context,
+            &written,
+            &before.conditions,
+            &status.conditions,
+            Health::OfConditions,
+        );
         self.application = Arc::new(written);
         Ok(())
     }

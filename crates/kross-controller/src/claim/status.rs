@@ -6,7 +6,7 @@ use kross_cluster::ApiError;
 use kross_plan::workload::ClaimReport;
 
 use super::pass::Pass;
-use crate::condition_events;
+use crate::condition_events::{self, Health};
 use crate::workload::{self, WorkloadKind};
 
 impl Pass<'_> {
@@ -40,7 +40,7 @@ impl Pass<'_> {
             workload::write_status(self.context, WorkloadKind::Claim, &self.object, json.into()).await?;
         let before = std::mem::take(&mut self.status.conditions);
         self.observe_claim(written);
-        condition_events::emit(self.context, &self.object, &before, &status.conditions);
+        condition_events::emit(self.context, &self.object, &before, &status.conditions, Health::OfConditions);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use kross_api::{
     Condition, ConditionSet, ConditionStatus, ConditionType, DefinitionState, Dependency, List, Reason,
-    ResourceGraphDefinitionStatus, ResourceInformation, managers,
+    ResourceGraphDefinitionStatus, ResourceInformation, managers, truncate,
 };
 use kross_cluster::{Regarding, Report, Severity};
 use kross_graph::Graph;
@@ -12,6 +12,7 @@ use kross_value::Value;
 
 use super::error::DefinitionError;
 use super::object::Definition;
+use crate::condition_events::{self, Health};
 use crate::context::Context;
 use crate::metrics::DefinitionTransition;
 
@@ -172,8 +173,7 @@ impl StatusReport {
         reason: Reason,
         message: &str,
     ) {
-        let message = if message.len() > MAX_MESSAGE { shorten(message) } else { message.to_owned() };
-        self.set(kind, status, reason, &message);
+        self.set(kind, status, reason, &truncate(message, MAX_MESSAGE));
     }
 
     /// The graph fits its clusters, as far as they are known; the warnings are about clusters that depend on the instance.
@@ -255,7 +255,8 @@ impl StatusReport {
             .await?;
         context.definitions.observe(&written);
         count_transition(context, definition.status.state, status.state);
-        emit_events(context, definition, &status.conditions);
+        let before = &definition.status.conditions;
+        condition_events::emit(context, &definition.object, before, &status.conditions, Health::OfConditions);
         if has_warnings {
             emit_warnings(context, definition, &status.conditions);
         }
@@ -287,14 +288,6 @@ pub(super) fn patch(
 pub(super) fn ready_message(status: &ResourceGraphDefinitionStatus) -> Option<String> {
     let ready = status.conditions.iter().find(|one| one.type_ == ConditionType::Ready.as_str());
     ready.and_then(|ready| ready.message.clone())
-}
-
-fn shorten(message: &str) -> String {
-    let mut end = MAX_MESSAGE;
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", message.get(..end).unwrap_or_default())
 }
 
 /// The IDs of the nodes in topological order.
@@ -331,29 +324,6 @@ fn count_transition(context: &Context, from: Option<DefinitionState>, to: Option
             .transitions
             .get_or_create(&DefinitionTransition { from: word(from), to: word(to) })
             .inc();
-    }
-}
-
-/// Emits an Event for every condition that became false, and for `Ready` whenever it changed.
-fn emit_events(context: &Context, definition: &Definition, conditions: &[Condition]) {
-    let Some(events) = &context.events else { return };
-    for condition in conditions {
-        let before = definition.status.conditions.iter().find(|other| other.type_ == condition.type_);
-        let before = before.map(|before| before.status);
-        let is_reported =
-            condition.type_ == ConditionType::Ready.as_str() || condition.status == ConditionStatus::False;
-        if before == Some(condition.status) || !is_reported {
-            continue;
-        }
-        let good = condition.status == ConditionStatus::True;
-        let (before, after) = (before.map_or("none", ConditionStatus::as_str), condition.status.as_str());
-        events.report(Report {
-            regarding: Regarding::from(&*definition.object),
-            severity: if good { Severity::Normal } else { Severity::Warning },
-            reason: condition.type_.clone(),
-            action: "Reconcile".to_owned(),
-            note: format!("{before} -> {after}: {}", condition.reason.as_deref().unwrap_or_default()),
-        });
     }
 }
 

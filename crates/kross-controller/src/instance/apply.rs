@@ -71,6 +71,10 @@ impl Pass<'_> {
             let credential = self.clients.credential(&object.key, reference);
             Some((credential, write.run(node, applyset, self.memory.writes_before).boxed()))
         });
+        let objects = actions
+            .iter()
+            .filter_map(|action| Some((plan.nodes.get(action.node.0)?.secret, plan.object(action)?)));
+        let repairs = self.pending_repairs(plan, objects);
         let written: Vec<Written> = concurrently(&self.clients, writes).await;
         if let (Some(acting), LifecyclePhase::Deletion) = (self.clients.acting(), self.phase)
             && written.iter().any(|write| is_forbidden(&write.result))
@@ -78,6 +82,10 @@ impl Pass<'_> {
             acting.ending().await;
         }
         for write in written {
+            if let (Ok(WriteResult::Applied(object)), Some(repair)) = (&write.result, repairs.get(&write.key))
+            {
+                self.report_repaired(repair, object);
+            }
             self.observe_written(write);
         }
     }

@@ -27,21 +27,34 @@ pub(super) struct Released {
     pub(super) retry: bool,
 }
 
+/// Which deletions were carried out.
+#[derive(Debug)]
+pub(super) struct Requested {
+    /// The objects that were deleted, or are being deleted now.
+    pub(super) objects: Vec<PendingDeletion>,
+    /// Whether these are all.
+    pub(super) all: bool,
+}
+
 impl Pass<'_> {
-    /// Deletes objects. Returns false if one of the deletions failed.
-    pub(super) async fn delete(&mut self, deletions: &[PendingDeletion]) -> bool {
+    /// Deletes objects.
+    pub(super) async fn delete(&mut self, deletions: &[PendingDeletion]) -> Requested {
         let (clients, throttle, now) = (&self.clients, &self.memory.throttle, Instant::now());
         let due: Vec<_> = deletions.iter().filter(|pending| !throttle.holds(&pending.key, now)).collect();
-        let mut succeeded = due.len() == deletions.len();
+        let mut requested = Requested { objects: Vec::new(), all: due.len() == deletions.len() };
         let deletes = due.into_iter().map(|pending| {
             let delete = async move { (pending, delete_one(clients, pending).await) };
             (clients.credential(&pending.key, None), delete.boxed())
         });
         let results = concurrently(clients, deletes).await;
         for (pending, result) in results {
-            succeeded &= self.observe_deleted(pending, result);
+            if self.observe_deleted(pending, result) {
+                requested.objects.push(pending.clone());
+            } else {
+                requested.all = false;
+            }
         }
-        succeeded
+        requested
     }
 
     fn observe_deleted(

@@ -127,7 +127,7 @@ impl<'a> DeletionPass<'a> {
             let deleted = self.pass.delete(&plan.delete).await;
             let released = self.pass.release(&plan.release).await;
             self.pass.report_released(&released, &self.scan.clusters);
-            if !deleted || released.retry {
+            if !deleted.all || released.retry {
                 self.write_attempts(&plan).await?;
                 return Ok(self.pass.retry_writes());
             }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::FutureExt;
-use kross_api::{ClusterId, FailureReason, Operation, labels};
-use kross_cluster::{ApiError, ObjectKey, Regarding, Report, Severity, StoredObject};
+use kross_api::{ClusterId, EventReason, FailureReason, Operation, labels};
+use kross_cluster::{ApiError, ObjectKey, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{
     ApplyAction, DeletionPlan, HookRecord, KindKey, MissingCause, MissingHook, Plan, PlannedObject,
@@ -20,6 +20,7 @@ use super::error::InstanceError;
 use super::memory::HookCreation;
 use super::observation::version_of;
 use super::pass::Pass;
+use crate::events;
 
 /// How old the resource version before a creation may be: API servers forget them after some minutes.
 const MAX_VERSION_AGE: Duration = Duration::from_secs(60);
@@ -204,30 +205,25 @@ impl Pass<'_> {
         for MissingHook { node, key, cause, .. } in &plan.missing_hooks {
             let (reason, what) = match cause {
                 MissingCause::Unconfirmed => continue,
-                MissingCause::Deleted => {
-                    ("HookDeleted", "was deleted before the deletion hook was ready; it is not created again")
-                }
+                MissingCause::Deleted => (
+                    EventReason::HookDeleted,
+                    "was deleted before the deletion hook was ready; it is not created again",
+                ),
                 MissingCause::NamespaceTerminating => {
-                    ("HookSkipped", "is not created, because its namespace is being deleted")
+                    (EventReason::HookSkipped, "is not created, because its namespace is being deleted")
                 }
-                MissingCause::KindNotServed => {
-                    ("HookSkipped", "is skipped, because its cluster does not serve its kind any more")
-                }
+                MissingCause::KindNotServed => (
+                    EventReason::HookSkipped,
+                    "is skipped, because its cluster does not serve its kind any more",
+                ),
             };
             if !self.memory.reported_releases.insert(format!("hook/{key}").into()) {
                 continue;
             }
             let instance = self.instance.key(self.context.client.cluster());
-            tracing::warn!(%instance, %node, object = %key, reason, "deletion hook did not complete");
-            if let Some(events) = &self.context.events {
-                events.report(Report {
-                    regarding: Regarding::from(&*self.instance),
-                    severity: Severity::Warning,
-                    reason: reason.to_owned(),
-                    action: "Delete".to_owned(),
-                    note: format!("{} {} of `{node}` {what}", key.kind, key.namespaced_name()),
-                });
-            }
+            tracing::warn!(%instance, %node, object = %key, %reason, "deletion hook did not complete");
+            let note = format!("{} {} of `{node}` {what}", key.kind, key.namespaced_name());
+            events::emit(self.context, &*self.instance, reason, "Delete", note);
         }
     }
 }

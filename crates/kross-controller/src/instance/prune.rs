@@ -29,10 +29,11 @@ impl Pass<'_> {
         while !failed && has_wave(&plan) {
             self.write_hook_record(&plan.prune).await?;
             let deleted = self.delete(&plan.prune.delete).await;
+            self.report_pruned(&plan, &deleted.objects);
             let released = self.release(&plan.prune.release).await;
             self.report_released(&released, &plan.clusters);
             pruned = true;
-            failed = !deleted || released.retry;
+            failed = !deleted.all || released.retry;
             plan = self.evaluate(graph)?;
         }
         if failed && self.retry_writes() == Next::Retry {

@@ -1,10 +1,9 @@
 //! Reports the objects that an instance releases or orphans instead of deleting them, in Events, in the audit log and in the
 //! log. Each is reported once, and none that is deleted after all.
 
-use kross_api::{ClusterId, FailureReason, RecordedCluster};
+use kross_api::{ClusterId, EventReason, FailureReason, RecordedCluster};
 use kross_cluster::{
-    AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb, ObjectKey, Regarding, Report, Severity,
-    StoredObject,
+    AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb, ObjectKey, StoredObject,
 };
 use kross_plan::{PendingDeletion, UsedCluster};
 
@@ -12,6 +11,7 @@ use super::delete::Released;
 use super::memory::Memory;
 use super::pass::Pass;
 use crate::context::Context;
+use crate::events;
 use crate::secret_users;
 
 /// The longest note of an Event.
@@ -25,20 +25,15 @@ impl Pass<'_> {
             released.released.iter().partition(|pending| pending.why.is_some());
         let retained = unreported(retained, self.memory);
         let late = unreported(late, self.memory);
-        report.emit(
-            "Retained",
-            Severity::Normal,
-            "is retained; its ownership labels were removed",
-            &retained,
-        );
+        report.emit(EventReason::Retained, "is retained; its ownership labels were removed", &retained);
         let what = "is orphaned; its ownership labels were removed";
-        report.emit("LeftBehind", Severity::Warning, what, &late);
+        report.emit(EventReason::LeftBehind, what, &late);
         for pending in retained.iter().chain(&late) {
             report.audit(pending, None);
         }
         let orphaned = unreported(released.orphaned.iter().map(|(pending, _)| pending), self.memory);
         let what = "is orphaned; its ownership labels could not be removed";
-        report.emit("LeftBehind", Severity::Warning, what, &orphaned);
+        report.emit(EventReason::LeftBehind, what, &orphaned);
         for (pending, reason) in released.orphaned.iter().filter(|(pending, _)| orphaned.contains(pending)) {
             report.audit(pending, Some(*reason));
         }
@@ -49,7 +44,7 @@ impl Pass<'_> {
         let report = ReleaseReport { context: self.context, instance: &self.instance, clusters };
         let orphaned = unreported(deletions, self.memory);
         let what = "is orphaned with its ownership labels, because its cluster is unreachable";
-        report.emit("LeftBehind", Severity::Warning, what, &orphaned);
+        report.emit(EventReason::LeftBehind, what, &orphaned);
         for pending in &orphaned {
             report.audit(pending, None);
         }
@@ -73,15 +68,7 @@ pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &Re
         "orphaned the objects in a cluster, as an annotation requests"
     );
     audit_abandoned(context, instance, cluster);
-    if let Some(events) = &context.events {
-        events.report(Report {
-            regarding: Regarding::from(instance),
-            severity: Severity::Warning,
-            reason: "ClusterGivenUp".to_owned(),
-            action: "Reconcile".to_owned(),
-            note,
-        });
-    }
+    events::emit(context, instance, EventReason::ClusterGivenUp, "Reconcile", note);
 }
 
 /// Records in the audit log that the objects in a cluster are given up: one record for each kind, or one without an object.
@@ -118,34 +105,20 @@ struct ReleaseReport<'a> {
 
 impl ReleaseReport<'_> {
     /// Emits one Event for all objects, and a line in the log for each.
-    fn emit(&self, reason: &str, severity: Severity, what: &str, deletions: &[PendingDeletion]) {
+    fn emit(&self, reason: EventReason, what: &str, deletions: &[PendingDeletion]) {
         let Some((first, others)) = deletions.split_first() else { return };
         let instance = self.instance.key(self.context.client.cluster());
         for pending in deletions {
             let why = pending.why.as_deref().unwrap_or_default();
-            tracing::info!(%instance, object = %self.describe(&pending.key), reason, what, why, "object is not deleted");
+            tracing::info!(%instance, object = %self.describe(&pending.key), %reason, what, why, "object is not deleted");
         }
-        let mut note = match &first.why {
+        let first = match &first.why {
             Some(why) => format!("{} {what}: {why}", self.describe(&first.key)),
             None => format!("{} {what}", self.describe(&first.key)),
         };
-        for (count, pending) in others.iter().enumerate() {
-            let next = format!("; {}", self.describe(&pending.key));
-            if note.len() + next.len() > MAX_NOTE {
-                note.push_str(&format!("; and {} more", others.len() - count));
-                break;
-            }
-            note.push_str(&next);
-        }
-        if let Some(events) = &self.context.events {
-            events.report(Report {
-                regarding: Regarding::from(self.instance),
-                severity,
-                reason: reason.to_owned(),
-                action: "Delete".to_owned(),
-                note,
-            });
-        }
+        let others = others.iter().map(|pending| self.describe(&pending.key));
+        let note = listed(first, others);
+        events::emit(self.context, self.instance, reason, "Delete", note);
     }
 
     /// Records one object in the audit log, which has every one of them, where an Event may be truncated.
@@ -170,12 +143,31 @@ impl ReleaseReport<'_> {
     }
 
     fn describe(&self, key: &ObjectKey) -> String {
-        let object = format!("{} {}", key.kind, key.namespaced_name());
-        match self.display(key) {
-            Some(cluster) => format!("{object} in cluster `{cluster}`"),
-            None => object,
-        }
+        described(key, self.display(key))
     }
+}
+
+/// An object, and the name of its cluster unless it is in the hub.
+pub(super) fn described(key: &ObjectKey, cluster: Option<&str>) -> String {
+    let object = format!("{} {}", key.kind, key.namespaced_name());
+    match cluster {
+        Some(cluster) => format!("{object} in cluster `{cluster}`"),
+        None => object,
+    }
+}
+
+/// A note about one object that goes on with others, as many as an Event has space for.
+pub(super) fn listed(first: String, others: impl ExactSizeIterator<Item = String>) -> String {
+    let (mut note, all) = (first, others.len());
+    for (count, next) in others.enumerate() {
+        if note.len() + next.len() > MAX_NOTE {
+            note.push_str(&format!("; and {} more", all - count));
+            break;
+        }
+        note.push_str("; ");
+        note.push_str(&next);
+    }
+    note
 }
 
 /// Those that were not reported yet. From now on they are.

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use futures::future::FutureExt;
 use jiff::Timestamp;
-use kross_api::{LifecyclePhase, managers};
-use kross_cluster::{
-    ChangedFields, Digest, ObjectKey, Regarding, Report, Severity, StoredObject, without_keys,
-};
+use kross_api::{EventReason, LifecyclePhase, managers};
+use kross_cluster::{ChangedFields, Digest, ObjectKey, StoredObject, without_keys};
 use kross_plan::{AccessPath, Plan, PlannedObject};
 use kross_value::{Text, Value};
 use tokio::time::Instant;
@@ -19,6 +17,7 @@ use super::clients::{ClientError, InstanceClients};
 use super::memory::{Memory, OwnMetadata};
 use super::observation::version_of;
 use super::pass::Pass;
+use crate::events;
 use crate::finalizer;
 use crate::repairs::{Cause, Repairs};
 
@@ -177,15 +176,7 @@ impl Pass<'_> {
     fn report_contested(&self, cluster: &str, key: &ObjectKey, message: &str) {
         let note = format!("{} {}{cluster}: {message}", key.kind, key.namespaced_name());
         tracing::warn!(instance = %self.key, object = %key, cause = message, "repairs of an object back off");
-        if let Some(events) = &self.context.events {
-            events.report(Report {
-                regarding: Regarding::from(&*self.instance),
-                severity: Severity::Warning,
-                reason: "RepairsBackOff".to_owned(),
-                action: "Reconcile".to_owned(),
-                note,
-            });
-        }
+        events::emit(self.context, &*self.instance, EventReason::RepairsBackOff, "Reconcile", note);
     }
 }
 

@@ -12,7 +12,7 @@ use kross_value::Value;
 
 use super::error::InstanceError;
 use super::pass::Pass;
-use crate::condition_events;
+use crate::condition_events::{self, Health};
 use crate::context::Context;
 use crate::metrics::InstanceTransition;
 
@@ -70,7 +70,9 @@ impl Pass<'_> {
         self.served.instances.observe(&written);
         count_transition(self.context, from, state(&written));
         log_transition(self.context, &written, from, ready_message(&before), ready_message(&after));
-        condition_events::emit(self.context, &written, &before, &after);
+        let fails = |state: &str| state == InstanceState::Error.as_str();
+        let health = Health::OfState { failed: fails(from), fails: fails(state(&written)) };
+        condition_events::emit(self.context, &written, &before, &after, health);
         self.instance = Arc::new(written);
         Ok(())
     }

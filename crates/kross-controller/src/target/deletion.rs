@@ -3,17 +3,15 @@
 
 use std::time::Duration;
 
-use kross_api::managers;
-use kross_cluster::{
-    ApiError, AuditCluster, AuditObject, AuditRecord, AuditVerb, ObjectKey, Outcome, Regarding, Report,
-    Severity,
-};
+use kross_api::{EventReason, managers};
+use kross_cluster::{ApiError, AuditCluster, AuditObject, AuditRecord, AuditVerb, ObjectKey, Outcome};
 use kross_plan::workload::{TargetDeletion, copy_name};
 
 use super::object::Target;
 use super::users;
 use crate::connection_secret::{copy_owner, delete_copy};
 use crate::context::Context;
+use crate::events;
 use crate::finalizer;
 use crate::key::WorkloadKey;
 use crate::workload::WorkloadKind;
@@ -99,17 +97,10 @@ fn report_forced(context: &Context, target: &Target, users: &[ObjectKey]) {
     }
     let named: Vec<String> = users.iter().take(10).map(users::describe).collect();
     tracing::warn!(target = %object, users = users.len(), "deleted a target that is used, as an annotation requests");
-    if let Some(events) = &context.events {
-        events.report(Report {
-            regarding: Regarding::from(&*target.object),
-            severity: Severity::Warning,
-            reason: "ForceDeleted".to_owned(),
-            action: "Delete".to_owned(),
-            note: format!(
-                "the target is deleted while it is used by {}{}, as an annotation requests",
-                named.join(", "),
-                if users.len() > named.len() { ", and others" } else { "" }
-            ),
-        });
-    }
+    let note = format!(
+        "the target is deleted while it is used by {}{}, as an annotation requests",
+        named.join(", "),
+        if users.len() > named.len() { ", and others" } else { "" }
+    );
+    events::emit(context, &*target.object, EventReason::ForceDeleted, "Delete", note);
 }

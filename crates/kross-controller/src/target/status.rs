@@ -5,7 +5,7 @@ use kross_cluster::ApiError;
 use kross_plan::workload::{TargetObservation, plan_target_status};
 
 use super::object::Target;
-use crate::condition_events;
+use crate::condition_events::{self, Health};
 use crate::context::Context;
 use crate::workload::{self, WorkloadKind};
 
@@ -33,6 +33,12 @@ pub(super) async fn write(
         }
     }
     let written = workload::write_status(context, WorkloadKind::Target, &target.object, json.into()).await?;
-    condition_events::emit(context, &written, &target.status.conditions, &status.conditions);
+    condition_events::emit(
+        context,
+        &written,
+        &target.status.conditions,
+        &status.conditions,
+        Health::OfConditions,
+    );
     Ok(())
 }

@@ -33,6 +33,18 @@ async fn deletes_the_objects_in_the_cluster_that_an_instance_left() {
         })
         .await;
     assert_eq!(cluster_entry(&moved, "us-kubeconfig")["connected"], true);
+    let note = format!(
+        "ConfigMap {0}/x-app in cluster `{0}/eu-kubeconfig` was deleted: it is in cluster `{0}/us-kubeconfig` now",
+        world.namespace
+    );
+    wait::until("an Event about the move", || async {
+        let events = world.objects.events(&world.namespace).list(&Default::default()).await.unwrap().items;
+        let is_it = |event: &kube::api::DynamicObject| {
+            event.data["reason"] == "Moved" && event.data["note"] == note && event.data["type"] == "Normal"
+        };
+        if events.iter().any(is_it) { Ok(()) } else { Err(format!("{events:#?}")) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

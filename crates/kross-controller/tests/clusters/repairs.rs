@@ -34,11 +34,10 @@ fn applies(region: &Region) -> Vec<Instant> {
 async fn until_named(world: &World) {
     world
         .until("x", |instance| {
-            let mut texts = vec![resource_entry(instance, "app")["message"].to_string()];
-            texts.extend(
-                ["ResourcesReady", "RemoteResourcesReady"]
-                    .map(|kind| condition(instance, kind)["message"].to_string()),
-            );
+            let texts = [
+                resource_entry(instance, "app")["message"].to_string(),
+                condition(instance, "ResourcesReady")["message"].to_string(),
+            ];
             texts.iter().all(|text| text.contains("`rival`") && text.contains("`data.text`"))
         })
         .await;

@@ -20,6 +20,9 @@ use crate::walk::Walk;
 /// The message of `ClusterResolved` when it is True.
 pub(super) const RESOLVED: &str = "every cluster reference is resolved";
 
+/// The message of `RemoteResourcesReady` where `ResourcesReady` has the same cause.
+const SAME_CAUSE: &str = "remote resources are not ready: `ResourcesReady` says why";
+
 /// How many clusters are listed before the rest is summed up.
 const LISTED: usize = 100;
 
@@ -235,6 +238,9 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
             now,
         ),
         Some((_, message)) => {
+            // Where the first cause is a remote one, it is in `ResourcesReady` and in `Ready` already.
+            let is_same = cause::of_resources(walk, prune).is_some_and(|(_, cause)| cause == message);
+            let message = if is_same { SAME_CAUSE.to_owned() } else { message };
             set.set_false(ConditionType::RemoteResourcesReady, Reason::NotReady, message, now)
         }
     };
