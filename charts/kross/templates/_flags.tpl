@@ -23,6 +23,9 @@ flags:
   - --webhook-configuration={{ include "kross.fullname" . }}
   {{- end }}
   {{- end }}
+  {{- range uniq .Values.rbac.kubeconfigs.namespaces }}
+  - {{ printf "--kubeconfig-namespace=%s" . | quote }}
+  {{- end }}
   {{- with .Values.config }}
   - --zap-log-level={{ .logLevel }}
   - --zap-encoder={{ .logEncoder }}

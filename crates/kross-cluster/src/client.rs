@@ -44,15 +44,17 @@ mod self_review;
 mod service;
 mod shared_list;
 mod subject_review;
+mod token_request;
 
 pub use credential::Credential;
 pub use expected::unexpected_objects;
 pub use impersonation::Impersonation;
-pub use local::{ConnectionOverrides, LocalCluster, LocalError};
+pub use local::{ConnectionOverrides, LocalCluster, LocalError, ServerDetails};
 pub use options::ClientOptions;
 pub use release::{OwnershipMarks, ReleaseOutcome};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 pub use subject_review::ResourceAccess;
+pub use token_request::IssuedToken;
 
 pub(crate) use audit_trail::{AuditTrail, PendingAudit};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};

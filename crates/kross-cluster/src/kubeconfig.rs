@@ -39,6 +39,8 @@ pub use prepare::PrepareError;
 pub use refusal::{Refusal, RefusalReason};
 pub use token::{ReplaceTokenError, ServiceAccountName, replace_token};
 
+pub(crate) use lifetime::TokenClaims;
+
 use crate::cidr::Cidr;
 
 use certificate::ClientCertificate;

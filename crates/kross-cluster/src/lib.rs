@@ -65,8 +65,8 @@ pub use cache::{
 pub use cidr::{Cidr, NotACidr};
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, ConnectionOverrides, Credential, Delete, Deleted,
-    FieldValidation, Impersonation, LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
-    ResourceAccess, unexpected_objects,
+    FieldValidation, Impersonation, IssuedToken, LocalCluster, LocalError, OwnershipMarks, Propagation,
+    ReleaseOutcome, ResourceAccess, ServerDetails, unexpected_objects,
 };
 pub use cryptography::crypto_provider;
 pub use discovery::{ApiKind, Discovery};
@@ -86,11 +86,14 @@ pub use object::{
 pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
     ClusterReport, ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionAdvice,
-    ConnectionFailure, ConnectionState, KubeconfigSecret,
+    ConnectionFailure, ConnectionState, KubeconfigSecret, RenewableSecret, RenewalError, renewal_due,
+    renewal_patch, token_duration,
 };
 pub use secrets::{
     SecretConsumer, SecretName, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig,
 };
 pub use supervisor::{Panicked, Task, catch, catch_async, catch_blocking, log_panics};
-pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
+pub use transport::{
+    ConnectionStep, Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats,
+};
 pub use workqueue::{Backoff, Outcome, QueueKey, QueueStats, WorkItem, WorkQueue};

@@ -28,6 +28,7 @@ mod hub_identity;
 mod identity_claims;
 mod probe;
 mod protection;
+mod renewal;
 mod report;
 mod secret_content;
 mod view;
@@ -36,6 +37,7 @@ mod watched_secret;
 pub use connection_state::{ClusterChange, ClusterEvent, ClusterIdentity, Connection, ConnectionState};
 pub use kross_api::{ClusterState, ConnectStep, ConnectionAdvice, ConnectionFailure};
 pub use protection::KubeconfigSecret;
+pub use renewal::{RenewableSecret, RenewalError, renewal_due, renewal_patch, token_duration};
 pub use report::ClusterReport;
 pub use view::{ClusterTotals, ClusterView};
 

@@ -22,11 +22,13 @@ mod dial;
 mod error;
 mod pool;
 mod stats;
+mod steps;
 
 pub use body::ResponseBody;
 pub use dial::Endpoint;
 pub use error::TransportError;
 pub use stats::TransportStats;
+pub use steps::ConnectionStep;
 
 pub(crate) use check::ConnectionCheck;
 

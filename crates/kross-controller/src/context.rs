@@ -30,6 +30,7 @@ use crate::preflight::{Preflights, Requesters};
 use crate::secret_users::{InventoryReference, SecretUsers};
 use crate::settings::Settings;
 use crate::target::Targets;
+use crate::token_renewal::TokenRenewals;
 use crate::workload::{Workload, WorkloadKind};
 
 /// The backoff of a definition that cannot be served yet.
@@ -91,6 +92,8 @@ pub(crate) struct Context {
     /// The Secrets that targets and claims copy.
     pub(crate) connection_secrets: ConnectionSecrets,
     pub(crate) planner: Planner,
+    /// The tokens of registered clusters.
+    pub(crate) renewals: TokenRenewals,
     pub(crate) metrics: Metrics,
     pub(crate) settings: Settings,
     /// None if Events are disabled.
@@ -124,10 +127,12 @@ impl Context {
         };
         let clusters = ClusterRegistry::new(client.clone(), caches.clone(), settings.clusters.clone());
         let documents = Arc::<DocumentStore>::default();
+        let renewals = TokenRenewals::default();
         metrics.set_sources(Sources {
             queue: instance_queue.clone(),
             caches: caches.clone(),
             clusters: clusters.clone(),
+            renewals: renewals.clone(),
             client: client.clone(),
             events: events.clone(),
             graphs: Arc::clone(&graphs),
@@ -159,6 +164,7 @@ impl Context {
             targets: Targets::default(),
             managed: ManagedResources::default(),
             connection_secrets: ConnectionSecrets::new(&settings.caches),
+            renewals,
             planner: Planner::new(planner_settings(&settings, hub_uid), settings.plan_timeout),
             clusters,
             definition_kind,

@@ -35,6 +35,7 @@ use crate::secret_protection;
 use crate::settings::Settings;
 use crate::validator::DefinitionValidator;
 use crate::webhook::{self, CertificateKeeper, ServingCertificate, ServingCertificates};
+use crate::token_renewal;
 use crate::workload;
 
 const WATCHES: &str = "watches";
@@ -416,6 +417,7 @@ async fn work(
         workers.spawn(resync::run(Arc::clone(context), period));
     }
     workers.spawn(cluster_connection::run(Arc::clone(context)));
+    workers.spawn(token_renewal::run(Arc::clone(context)));
     // It ends once the Secrets of earlier processes are looked through; the workers never do.
     let review_secrets = async {
         tokio::join!(

@@ -12,6 +12,7 @@ mod cluster_metrics;
 mod cluster_series;
 mod collector;
 mod conditions;
+mod credential_metrics;
 mod definition_metrics;
 mod health;
 mod instance_metrics;

@@ -9,6 +9,7 @@ use crate::cluster_connection::ConnectionIntervals;
 use crate::metrics::SpanCounts;
 use crate::preflight::PreflightIntervals;
 use crate::webhook::WebhookOptions;
+use crate::token_renewal::RenewalSettings;
 
 /// The settings of the controller.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Settings {
     pub clusters: ClusterOptions,
     /// How often the states of other clusters are published.
     pub connections: ConnectionIntervals,
+    /// When the tokens of registered clusters are renewed.
+    pub renewals: RenewalSettings,
     /// How often preflights of other clusters run.
     pub preflights: PreflightIntervals,
     /// Whether changes of conditions are emitted as Events.
@@ -89,6 +92,7 @@ impl Default for Settings {
             caches: CacheOptions::default(),
             clusters: ClusterOptions::default(),
             connections: ConnectionIntervals::default(),
+            renewals: RenewalSettings::default(),
             preflights: PreflightIntervals::default(),
             condition_events: true,
             condition_metrics: false,

@@ -63,6 +63,8 @@ mod secrets_of_one_cluster;
 mod setup;
 #[path = "clusters/target_references.rs"]
 mod target_references;
+#[path = "clusters/token_renewal.rs"]
+mod token_renewal;
 #[path = "clusters/unreachable.rs"]
 mod unreachable;
 #[path = "support/cluster_world.rs"]

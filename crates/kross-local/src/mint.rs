@@ -109,11 +109,40 @@ impl ControlPlane {
         name: &str,
         access: &Access,
     ) -> Result<Kubeconfig, MintError> {
+        let hour = 3_600;
+        self.mint_token_valid(namespace, name, access, |now| {
+            (now.saturating_sub(2 * hour), now.saturating_sub(hour))
+        })
+        .await
+    }
+
+    /// A kubeconfig with a token that was issued some time ago and is valid for some more time.
+    ///
+    /// # Errors
+    /// The API server rejects a request.
+    pub async fn mint_aged_token(
+        &self,
+        namespace: &str,
+        name: &str,
+        access: &Access,
+        (age, left): (Duration, Duration),
+    ) -> Result<Kubeconfig, MintError> {
+        let valid = |now: u64| (now.saturating_sub(age.as_secs()), now.saturating_add(left.as_secs()));
+        self.mint_token_valid(namespace, name, access, valid).await
+    }
+
+    async fn mint_token_valid(
+        &self,
+        namespace: &str,
+        name: &str,
+        access: &Access,
+        valid: impl Fn(u64) -> (u64, u64),
+    ) -> Result<Kubeconfig, MintError> {
         let minter = Minter::new(self, User::service_account(namespace, name)).await?;
         let uid = minter.service_account(namespace, name).await?;
         minter.allow(access).await?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let token = token::expired(&self.account_key(), &Account { namespace, name, uid: &uid }, now)?;
+        let token = token::valid(&self.account_key(), &Account { namespace, name, uid: &uid }, valid(now))?;
         Ok(self.kubeconfig_of(name, Credential::Token(token)))
     }
 

@@ -20,11 +20,14 @@ pub(crate) struct Account<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// A token that was valid for an hour and expired an hour before `now`, in seconds since 1970.
-pub(crate) fn expired(key: &str, account: &Account<'_>, now: u64) -> Result<String, TokenError> {
+/// A token that is valid from one moment until another, in seconds since 1970.
+pub(crate) fn valid(
+    key: &str,
+    account: &Account<'_>,
+    (from, until): (u64, u64),
+) -> Result<String, TokenError> {
     let Account { namespace, name, uid } = account;
     let issuer = "https://kubernetes.default.svc";
-    let (from, until) = (now.saturating_sub(7200), now.saturating_sub(3600));
     let claims = json!({
         "iss": issuer,
         "aud": [issuer],

@@ -138,7 +138,9 @@ async fn aggregation_suffices_and_a_missing_permission_is_named(world: &World) {
     world.register(NAMESPACE, "eu-kubeconfig", SHOP).await;
     world.remote.namespace("shop").await;
     world.grant_graph(SHOP).await;
+    world.register_until_tomorrow("spare").await;
     let controller = world.controller().await;
+    controller.until_logged("renewed token of cluster").await;
     world.hub.apply_yaml(SHOP).await;
     a_graph_over_two_clusters_lives_and_dies(world, "Shop", "shop").await;
     assert_eq!(unexpected(&controller), Vec::<String>::new());
@@ -238,7 +240,7 @@ async fn namespaced_suffices(world: &World) {
     let more = [
         "--force-conflicts",
         "--set",
-        "rbac.kubeconfigs.releaseNamespace=true,config.requireAllowedNamespaces=false",
+        "rbac.kubeconfigs.releaseNamespace=true,rbac.kubeconfigs.renew=false,rbac.kubeconfigs.protect=false,config.requireAllowedNamespaces=false",
     ];
     let arguments = [&more[..], &["--values", values.to_str().unwrap()]].concat();
     world.helm_upgrade(&chart(), &arguments);
@@ -255,7 +257,11 @@ async fn namespaced_suffices(world: &World) {
     world.hub.apply(&writes).await;
     until_aggregated(world, "kross:controller", "configmaps").await;
     until_aggregated(world, "kross:controller:reader", "configmaps").await;
+    world.register_until_tomorrow("late").await;
     let _controller = world.controller().await;
+    _controller
+        .until_logged("allow the controller to patch Secrets in namespace `kro-system` of the hub")
+        .await;
     let stall = renamed("Stall");
     world.hub.apply_yaml(&stall).await;
     a_graph_over_two_clusters_lives_and_dies(world, "Stall", "bank").await;

@@ -53,6 +53,8 @@ pub const TOKEN_DURATION: &str = "kro.run/token-duration";
 pub const TOKEN_EXPIRES_AT: &str = "kro.run/token-expires-at";
 /// On a kubeconfig Secret: the UID of the cluster that it was registered for.
 pub const CLUSTER_UID: &str = "kro.run/cluster-uid";
+/// On the ServiceAccount of a registration: the hub's UID, and namespace and name of the Secret there that has its token.
+pub const REGISTERED_FOR: &str = "kro.run/registered-for";
 /// On a managed resource whose kind has no `spec.claimRef`: the claim that it is bound to, or offered to, as
 /// `namespace/name/uid`. An offer may leave out the UID.
 pub const CLAIM: &str = "kro.run/claim";

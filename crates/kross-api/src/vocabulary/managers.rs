@@ -11,6 +11,8 @@ pub const STATE: &str = "kro.run/state";
 pub const CONTROLLER: &str = "kro";
 /// Writes ClusterConnections.
 pub const CONNECTIONS: &str = "kro.run/connections";
+/// Writes the tokens of registered clusters into their Secrets.
+pub const REGISTRATION: &str = "kro.run/registration";
 /// Writes targets, applications, claims and managed resources: references in their specs, finalizers, copies of Secrets.
 pub const WORKLOAD: &str = "kro.run/workload";
 /// Writes the certificate of the admission webhook, and its authorities into the configuration.

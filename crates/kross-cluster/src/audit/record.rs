@@ -97,6 +97,8 @@ pub enum AuditVerb {
     Delete,
     /// Orphan an object: it stays, and is no longer managed.
     Leave,
+    /// Replace the token in a Secret by a new one.
+    Renew,
     /// The objects in a cluster are given up, as the instance's owner confirmed.
     Abandon,
 }
@@ -222,6 +224,7 @@ impl AuditVerb {
             Self::Delete => "delete",
             Self::Leave => "leave",
             Self::Abandon => "abandon",
+            Self::Renew => "renew",
         }
     }
 }

@@ -79,10 +79,10 @@ pub(super) fn owner(record: &AuditRecord) -> &Text {
 }
 
 fn is_read(verb: AuditVerb) -> bool {
-    use AuditVerb::{Abandon, Connect, Create, Delete, Get, Leave, List, Patch, Update, Watch};
+    use AuditVerb::{Abandon, Connect, Create, Delete, Get, Leave, List, Patch, Renew, Update, Watch};
     match verb {
         Connect | Get | List | Watch => true,
-        Create | Patch | Update | Delete | Leave | Abandon => false,
+        Create | Patch | Update | Delete | Leave | Abandon | Renew => false,
     }
 }
 

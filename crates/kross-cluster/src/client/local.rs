@@ -14,8 +14,10 @@ use crate::ClusterId;
 use crate::transport::{Endpoint, TransportError};
 
 mod overrides;
+mod server;
 
 pub use overrides::ConnectionOverrides;
+pub use server::ServerDetails;
 
 /// Where the configuration of the local cluster is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +50,15 @@ pub enum LocalError {
     Server {
         /// The address.
         server: String,
+    },
+    /// The file with the certificate authority cannot be read.
+    #[error("cannot read the certificate authority `{}`", path.display())]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
     },
     /// There are groups or attributes of a user to act as, and no user.
     #[error("`--as-group`, `--as-uid` and `--as-user-extra` need `--as`")]

@@ -325,7 +325,11 @@ impl ClusterClient {
         response
     }
 
-    async fn send(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiResponse, ApiError> {
+    pub(super) async fn send(
+        &self,
+        target: &Target<'_>,
+        request: ApiRequest,
+    ) -> Result<ApiResponse, ApiError> {
         let response = self
             .exchange(request)
             .await

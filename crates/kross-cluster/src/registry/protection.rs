@@ -174,7 +174,7 @@ impl Inner {
     }
 
     /// Stores a Secret that we wrote in its caches.
-    fn observe_secret(&self, written: &StoredObject) {
+    pub(super) fn observe_secret(&self, written: &StoredObject) {
         for watched in self.secrets() {
             if let Some(cache) = &watched.cache
                 && watched.address.name == **written.name()

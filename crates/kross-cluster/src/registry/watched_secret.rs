@@ -451,6 +451,11 @@ impl WatchedSecret {
         }
     }
 
+    /// The Secret as it was last read.
+    pub(super) fn object(&self) -> Option<Arc<StoredObject>> {
+        self.state.lock().secret.clone()
+    }
+
     /// From when until when the credential in the Secret is valid.
     pub(super) fn lifetime(&self) -> CredentialLifetime {
         self.state.lock().content.lifetime()

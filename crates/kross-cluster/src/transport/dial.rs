@@ -124,7 +124,21 @@ impl Endpoint {
         format!("{}{path}", self.prefix)
     }
 
-    fn unreachable(&self, error: &io::Error) -> TransportError {
+    /// The addresses that are never connected to.
+    pub(super) fn denied(&self) -> &[Cidr] {
+        &self.denied
+    }
+
+    /// How the server is verified; none for plain HTTP.
+    pub(super) fn tls(&self) -> Option<&(Arc<rustls::ClientConfig>, ServerName<'static>)> {
+        self.tls.as_ref()
+    }
+
+    pub(super) fn unresolved(&self, problem: &str) -> TransportError {
+        TransportError::Resolve { host: self.host.clone(), problem: problem.to_owned() }
+    }
+
+    pub(super) fn unreachable(&self, error: &io::Error) -> TransportError {
         TransportError::Connect { authority: self.authority.to_string(), problem: describe(error).to_owned() }
     }
 }
@@ -190,7 +204,7 @@ pub(super) async fn dial(endpoint: &Endpoint, options: &TransportOptions) -> Res
 }
 
 /// A timeout means the same as a failure: the server is unreachable.
-async fn within<T>(
+pub(super) async fn within<T>(
     endpoint: &Endpoint,
     limit: Duration,
     step: impl Future<Output = Result<T, TransportError>>,
@@ -204,10 +218,7 @@ async fn within<T>(
 }
 
 async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
-    let addresses = endpoint.addresses().await.map_err(|_| TransportError::Resolve {
-        host: endpoint.host.clone(),
-        problem: "no such host".to_owned(),
-    })?;
+    let addresses = endpoint.addresses().await.map_err(|_| endpoint.unresolved("no such host"))?;
     let mut last = None;
     for address in addresses {
         if is_denied(address.ip(), &endpoint.denied) {
@@ -223,10 +234,7 @@ async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
             Err(error) => last = Some(endpoint.unreachable(&error)),
         }
     }
-    Err(last.unwrap_or_else(|| TransportError::Resolve {
-        host: endpoint.host.clone(),
-        problem: "no address".to_owned(),
-    }))
+    Err(last.unwrap_or_else(|| endpoint.unresolved("no address")))
 }
 
 async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
@@ -264,7 +272,7 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 /// server's limit would hang without an error.
 const SETTINGS_PENDING: usize = 1_000_003;
 
-fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
+pub(super) fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
     let (problem, certificate) = describe_tls(error);
     TransportError::Tls {
         authority: endpoint.authority.to_string(),

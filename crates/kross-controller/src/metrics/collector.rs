@@ -20,12 +20,14 @@ use super::register::{Description, Register};
 use super::span_counts::SpanCounts;
 use crate::graphs::Graphs;
 use crate::key::InstanceKey;
+use crate::token_renewal::TokenRenewals;
 
 /// Where the metrics are read from.
 pub(crate) struct Sources {
     pub(crate) queue: WorkQueue<InstanceKey>,
     pub(crate) caches: Caches,
     pub(crate) clusters: ClusterRegistry,
+    pub(crate) renewals: TokenRenewals,
     pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,
     pub(crate) graphs: Arc<Graphs>,
@@ -199,7 +201,8 @@ pub(super) fn register(register: &mut Register<'_>, collected: &Collected) {
         labels: vec![(LONGER_THAN, health::AGES.iter().map(|(age, _)| *age).collect())],
     };
     let clusters = super::cluster_metrics::descriptions();
-    let all = gauges.chain([not_ready]).chain(counters).chain(clusters);
+    let credentials = super::credential_metrics::descriptions();
+    let all = gauges.chain([not_ready]).chain(counters).chain(clusters).chain(credentials);
     register.collector(collected.clone(), all.collect());
 }
 
@@ -222,6 +225,12 @@ impl Collector for Collected {
                 ConstCounter::new(number).encode(family.encode_family(&[(*label, value)])?)?;
             }
         }
-        super::cluster_metrics::encode(&mut encoder, &sources.clusters, &sources.hub_uid)
+        super::cluster_metrics::encode(&mut encoder, &sources.clusters, &sources.hub_uid)?;
+        super::credential_metrics::encode(
+            &mut encoder,
+            &sources.clusters,
+            &sources.renewals,
+            &sources.hub_uid,
+        )
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kross_controller::Settings;
+use kross_cluster::Backoff;
+use kross_controller::{RenewalSettings, Settings};
 use kross_local::Kubeconfig;
 use kross_testing::{Cluster, FaultProxy, Fixture, Requests, Verb};
 use kube::Api;
@@ -19,6 +21,19 @@ use crate::setup::{Objects, Running, install};
 static SHARED: OnceCell<Running> = OnceCell::const_new();
 /// The settings of the program's controller, if they are set before the first world is created.
 pub static SETTINGS: std::sync::OnceLock<Settings> = std::sync::OnceLock::new();
+
+/// The default settings, with tokens that are renewed as soon as they are due.
+fn settings() -> Settings {
+    let interval = Duration::from_millis(500);
+    let backoff = Backoff { base: interval, cap: interval };
+    let renewals = RenewalSettings { interval, backoff, ..RenewalSettings::default() };
+    Settings { renewals, ..Settings::default() }
+}
+
+/// The controller of the program.
+pub fn running() -> &'static Running {
+    SHARED.get().unwrap()
+}
 
 /// A remote cluster behind a proxy that only this test uses.
 pub struct Region {
@@ -60,7 +75,7 @@ impl World {
         SHARED
             .get_or_init(|| async {
                 install(&client).await;
-                Running::start("hub", SETTINGS.get().cloned().unwrap_or_default()).await
+                Running::start("hub", SETTINGS.get().cloned().unwrap_or_else(settings)).await
             })
             .await;
         let objects = Objects { client };

@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use kross_local::{Access, Binary, ControlPlane};
+use kross_local::{Access, Binary, ControlPlane, rule};
 use kross_testing::wait;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -114,6 +115,21 @@ impl World {
             self.remote.apply(&role).await;
         }
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace},
+            "stringData": {"kubeconfig": kubeconfig.to_string()}});
+        self.hub.apply(&secret).await;
+    }
+
+    /// Registers the remote cluster in the namespace of the controller, with a token of which one day of thirty is left.
+    pub async fn register_until_tomorrow(&self, name: &str) {
+        let day = Duration::from_secs(24 * 3_600);
+        let mut own = rule(&[""], &["serviceaccounts/token"], &["create"]);
+        own.resource_names = Some(vec![name.to_owned()]);
+        let access = Access::none().in_namespace(NAMESPACE, [own]);
+        let kubeconfig =
+            self.remote.plane.mint_aged_token(NAMESPACE, name, &access, (29 * day, day)).await.unwrap();
+        let secret = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"kro.run/cluster-credentials": "true"},
+                "annotations": {"kro.run/token-service-account": format!("{NAMESPACE}/{name}")}},
             "stringData": {"kubeconfig": kubeconfig.to_string()}});
         self.hub.apply(&secret).await;
     }

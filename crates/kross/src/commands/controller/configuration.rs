@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use kross_api::ServiceAccount;
 use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions, LocalCluster};
-use kross_controller::Settings;
+use kross_controller::{RenewalSettings, Settings};
 use kross_plan::Limits;
 use kross_server::BindAddress;
 
@@ -136,6 +136,7 @@ impl FlagValues {
             },
             clusters: self.clusters()?,
             connections: defaults.connections,
+            renewals: self.renewals()?,
             preflights: defaults.preflights,
             condition_events: gates.events,
             condition_metrics: gates.metrics,
@@ -239,6 +240,15 @@ impl FlagValues {
             options.breaker_threshold = u32::try_from(threshold).unwrap_or(u32::MAX);
         }
         Ok(options)
+    }
+
+    fn renewals(&self) -> anyhow::Result<RenewalSettings> {
+        let interval = self.duration("token-renewal-interval");
+        if interval.is_zero() {
+            bail!("`--token-renewal-interval` must be greater than 0, such as `5m`");
+        }
+        let namespaces = self.texts("kubeconfig-namespace");
+        Ok(RenewalSettings { interval, namespaces, ..RenewalSettings::default() })
     }
 
     fn leader_election(&self) -> anyhow::Result<Option<LeaseOptions>> {

@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 85] = [
+pub(super) const FLAGS: [Flag; 87] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -214,6 +214,11 @@ pub(super) const FLAGS: [Flag; 85] = [
     ),
     flag("kubeconfig-exec-timeout", seconds(30), "Timeout for a credential plugin"),
     flag(
+        "kubeconfig-namespace",
+        FlagDefault::Text(""),
+        "Namespace with Secrets of registered clusters whose tokens to renew, besides `kro-system` and the controller's, where the controller may not list Secrets in all namespaces; repeatable",
+    ),
+    flag(
         "kubeconfig-system-roots",
         FlagDefault::Bool(false),
         "Verify remote clusters whose kubeconfig has no `certificate-authority-data` with the system's root certificates",
@@ -311,6 +316,11 @@ pub(super) const FLAGS: [Flag; 85] = [
         "rgd-progress-requeue-delay",
         seconds(3),
         "Interval at which a definition that waits for the cluster is reconciled without an event",
+    ),
+    flag(
+        "token-renewal-interval",
+        seconds(300),
+        "Time between two looks for tokens of registered clusters that are to be renewed",
     ),
     flag("version", FlagDefault::Bool(false), "Print the version and exit"),
     flag(
