@@ -15,7 +15,7 @@ use kross_schema::{Bundle, CrdSchemas, GroupVersionKind, Overlay, SchemaResolver
 use kross_value::{Text, Value};
 
 /// Where schemas come from. The same flags for every offline command.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct SchemaArguments {
     /// CustomResourceDefinitions to validate against: a file, a folder, or `-` for standard input
     #[arg(long, value_name = "PATH")]
@@ -68,6 +68,12 @@ impl Input {
         let mut input = Self::default();
         input.documents = input.read(paths)?;
         Ok(input)
+    }
+
+    /// Adds the documents of a text that was not read from a file.
+    pub(crate) fn add_text(&mut self, name: &str, text: &str) {
+        let documents = self.parse(name, text.as_bytes());
+        self.documents.extend(documents);
     }
 
     fn parse(&mut self, name: &str, bytes: &[u8]) -> Vec<Document> {

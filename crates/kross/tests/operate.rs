@@ -9,6 +9,8 @@ mod adopt;
 mod flags;
 #[path = "operate/lists.rs"]
 mod lists;
+#[path = "operate/register.rs"]
+mod register;
 #[path = "operate/tree.rs"]
 mod tree;
 #[path = "operate/why.rs"]

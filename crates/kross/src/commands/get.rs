@@ -15,10 +15,8 @@ mod clusters;
 mod list;
 mod table;
 
-pub(super) use list::all_instances;
-
-use list::Listed;
-use table::Table;
+pub(super) use list::{Item, Listed, all_instances};
+pub(super) use table::Table;
 
 const EXAMPLES: &str = "\
 Examples:

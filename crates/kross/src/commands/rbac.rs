@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use kross_diagnostics::render::Format;
 use kross_diagnostics::{Diagnostics, Sources};
 use kross_graph::{Graph, Options, is_definition, validate};
+use serde_json::Value as Json;
 
 mod account;
 mod needs;
 mod roles;
 
-use crate::input::{Input, SchemaArguments};
+use crate::input::{Input, SchemaArguments, Schemas};
 use crate::output::{Outcome, Output};
 use account::Account;
 use roles::{Roles, Subject};
@@ -70,13 +72,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let mut input = Input::documents(paths)?;
     let schemas = input.schemas(schemas)?;
-    let Input { sources, documents, mut diagnostics, empty: _ } = input;
-    let mut graphs = Vec::new();
-    for document in documents.iter().filter(|document| is_definition(document)) {
-        let validation = validate(document, &schemas, &Options::default());
-        diagnostics.extend(validation.diagnostics);
-        graphs.extend(validation.graph.map(|graph| schemas.with_known_kinds(graph)));
-    }
+    let (graphs, mut diagnostics, sources) = compiled(input, &schemas);
     if diagnostics.has_errors() {
         return Ok(report(&mut diagnostics, &sources, output));
     }
@@ -107,6 +103,52 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     output.data(texts.join("---\n").trim_end())?;
     Ok(Outcome::Success)
+}
+
+/// Compiles the definitions among the documents.
+fn compiled(input: Input, schemas: &Schemas) -> (Vec<Graph>, Diagnostics, Sources) {
+    let Input { sources, documents, mut diagnostics, empty: _ } = input;
+    let mut graphs = Vec::new();
+    for document in documents.iter().filter(|document| is_definition(document)) {
+        let validation = validate(document, schemas, &Options::default());
+        diagnostics.extend(validation.diagnostics);
+        graphs.extend(validation.graph.map(|graph| schemas.with_known_kinds(graph)));
+    }
+    (graphs, diagnostics, sources)
+}
+
+/// Why no rules can be derived.
+#[derive(Debug)]
+pub(super) enum Underivable {
+    /// A definition has errors: the diagnostics as text.
+    Diagnostics(String),
+    /// There is no definition.
+    NoDefinition,
+}
+
+/// The rules of the kubeconfig in a Secret, given by namespace and name, in its cluster: for references that lead to this Secret, and
+/// for those that depend on the instance and so may lead there. By namespace; those of the whole cluster have none.
+///
+/// # Errors
+/// There is no definition, or one has errors.
+pub(super) fn remote_rules(
+    input: Input,
+    schemas: &Schemas,
+    secret: (&str, &str),
+) -> Result<BTreeMap<Option<String>, Vec<Json>>, Underivable> {
+    let (graphs, mut diagnostics, sources) = compiled(input, schemas);
+    if diagnostics.has_errors() {
+        diagnostics.sort();
+        return Err(Underivable::Diagnostics(Format::Plain.render(&diagnostics, &sources)));
+    }
+    if graphs.is_empty() {
+        return Err(Underivable::NoDefinition);
+    }
+    let mut roles = Roles::default();
+    for graph in &graphs {
+        roles.extend(needs::in_the_cluster_of(graph, secret));
+    }
+    Ok(roles.rules())
 }
 
 fn report(diagnostics: &mut Diagnostics, sources: &Sources, output: &mut Output) -> Outcome {

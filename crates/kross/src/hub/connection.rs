@@ -116,6 +116,15 @@ impl ConnectionFlags {
         self.source().map(|source| source.contexts()).unwrap_or_default()
     }
 
+    /// The cluster of another context of the same kubeconfig. The other flags are about the hub.
+    pub(crate) fn source_of(&self, context: &str) -> LocalCluster {
+        LocalCluster {
+            kubeconfig: self.kubeconfig.clone(),
+            context: Some(context.to_owned()),
+            overrides: ConnectionOverrides::default(),
+        }
+    }
+
     /// A client of the hub. Does not contact it.
     ///
     /// # Errors

@@ -37,7 +37,12 @@ pub struct Answer {
 impl World {
     /// A namespace in both clusters, and the Secret `eu-kubeconfig` on the hub. All tests share one controller.
     pub async fn new() -> Self {
-        let fixture = Box::pin(Fixture::with(&["eu"])).await;
+        Self::with(&["eu"]).await
+    }
+
+    /// With more remote clusters than `eu`.
+    pub async fn with(remotes: &[&str]) -> Self {
+        let fixture = Box::pin(Fixture::with(remotes)).await;
         let proxy = FaultProxy::start(fixture.remote("eu").plane.admin()).unwrap();
         let world = Self { namespace: fixture.namespace.clone(), fixture, proxy };
         CONTROLLER.get_or_init(|| world.start_controller()).await;
@@ -237,6 +242,10 @@ impl World {
         let output = program.env_remove("KUBECONFIG").output().unwrap();
         let text = |bytes: Vec<u8>| self.normalized(&String::from_utf8(bytes).unwrap());
         Answer { code: output.status.code().unwrap(), data: text(output.stdout), notes: text(output.stderr) }
+    }
+
+    pub fn normalized_text(&self, text: &str) -> String {
+        self.normalized(text)
     }
 
     /// The same text in every run: the namespace, addresses, ages and UIDs.

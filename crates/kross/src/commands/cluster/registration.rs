@@ -1,9 +1,15 @@
 //! Reads the Secret of a registered cluster on the hub: where it is, and what its annotations say of the cluster.
 
-use anyhow::{Context, bail};
-use kross_api::annotations;
-use serde_json::Value as Json;
+use std::time::Duration;
 
+use anyhow::{Context, bail};
+use base64::Engine;
+use kross_api::{KUBECONFIG_KEY, annotations};
+use kross_cluster::{Accepted, ServiceAccountName, accept, token_duration};
+use serde_json::Value as Json;
+use zeroize::Zeroizing;
+
+use super::credential;
 use crate::hub::{Hub, InstanceView, text};
 
 /// The Secret of a registered cluster. Its `Debug` output shows no credential.
@@ -45,6 +51,12 @@ impl Registration {
         }
     }
 
+    /// A Secret of a list.
+    pub(super) fn of(object: Json) -> Self {
+        let field = |path: &str| text(&object, path).unwrap_or_default().to_owned();
+        Self { namespace: field("/metadata/namespace"), name: field("/metadata/name"), object }
+    }
+
     /// As [`Registration::find`], by what was typed.
     ///
     /// # Errors
@@ -63,6 +75,11 @@ impl Registration {
         InstanceView(&self.object).annotation(key)
     }
 
+    /// A label of the Secret.
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        self.object.pointer("/metadata/labels")?.get(key)?.as_str()
+    }
+
     /// `namespace/name` of the Secret.
     pub(super) fn title(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -73,8 +90,49 @@ impl Registration {
         text(&self.object, "/metadata/uid")
     }
 
-    /// Namespace and name of the ServiceAccount in the cluster whose token the Secret has. None if a person stored the kubeconfig.
-    pub(super) fn service_account(&self) -> Option<(&str, &str)> {
-        self.annotation(annotations::TOKEN_SERVICE_ACCOUNT)?.split_once('/')
+    /// The version of the Secret.
+    pub(super) fn resource_version(&self) -> Option<&str> {
+        text(&self.object, "/metadata/resourceVersion")
+    }
+
+    /// The ServiceAccount in the cluster whose token the Secret has. None if a person stored the kubeconfig.
+    pub(super) fn service_account(&self) -> Option<ServiceAccountName> {
+        ServiceAccountName::parse(self.annotation(annotations::TOKEN_SERVICE_ACCOUNT)?)
+    }
+
+    /// The UID of the cluster that it was registered for.
+    pub(super) fn cluster_uid(&self) -> Option<&str> {
+        self.annotation(annotations::CLUSTER_UID)
+    }
+
+    /// The namespaces whose instances may use it.
+    pub(super) fn allowed_namespaces(&self) -> Option<&str> {
+        self.annotation(annotations::ALLOWED_NAMESPACES)
+    }
+
+    /// How long its next token is to live.
+    pub(super) fn token_duration(&self) -> Option<Duration> {
+        token_duration(self.annotation(annotations::TOKEN_DURATION)?)
+    }
+
+    /// When it was created.
+    pub(super) fn created(&self) -> Option<&str> {
+        text(&self.object, "/metadata/creationTimestamp")
+    }
+
+    /// Its kubeconfig. None if it has none.
+    pub(super) fn kubeconfig(&self) -> Option<Zeroizing<Vec<u8>>> {
+        let encoded = self.object.pointer("/data")?.get(KUBECONFIG_KEY)?.as_str()?;
+        base64::engine::general_purpose::STANDARD.decode(encoded).ok().map(Zeroizing::new)
+    }
+
+    /// Its kubeconfig, as the controller accepts it.
+    ///
+    /// # Errors
+    /// There is none, or the controller would refuse it.
+    pub(super) fn accepted(&self) -> anyhow::Result<Accepted> {
+        let kubeconfig =
+            self.kubeconfig().with_context(|| format!("the Secret has no key `{KUBECONFIG_KEY}`"))?;
+        Ok(accept(&kubeconfig, &self.namespace, &credential::policy())?)
     }
 }

@@ -1,9 +1,10 @@
-//! Removes a registered cluster: its Secret on the hub, once nobody uses it.
+//! Removes a registered cluster: its Secret on the hub, once nobody uses it, and what the registration created in the cluster.
 
-use anyhow::Context;
-use kross_cluster::Delete;
+use anyhow::{Context, bail};
+use kross_cluster::{Delete, ServiceAccountName};
 
 use super::registration::Registration;
+use super::remote::{self, RemoteContext};
 use super::users;
 use crate::hub::{ConnectionFlags, Hub};
 use crate::output::{Outcome, Output};
@@ -14,7 +15,10 @@ const MAX_LISTED: usize = 20;
 const EXAMPLES: &str = "\
 Examples:
   # Remove a cluster that no instance uses any more
-  kross cluster remove eu -n team";
+  kross cluster remove eu -n team
+
+  # Also delete the ServiceAccount and its roles in the cluster, as the administrator of the context `eu`
+  kross cluster remove eu -n team --cleanup eu";
 
 /// Arguments of `kross cluster remove`.
 #[derive(Debug, clap::Args)]
@@ -29,18 +33,35 @@ pub(crate) struct Arguments {
     #[arg(long)]
     force: bool,
 
+    /// Also delete what `kross cluster add` created in the cluster, with this context of the kubeconfig: the ServiceAccount, which
+    /// revokes its tokens, and its roles
+    #[arg(long, value_name = "CONTEXT")]
+    cleanup: Option<String>,
+
     #[command(flatten)]
     connection: ConnectionFlags,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let Arguments { name, force, connection } = arguments;
+    let Arguments { name, force, cleanup, connection } = arguments;
     crate::hub::block_on(async {
         let hub = connection.hub().await?;
         let registration = Registration::read(&hub, name).await?;
         if !refuse_if_used(&hub, &registration, *force, output).await? {
             return Ok(Outcome::No);
         }
+        let account = registration.service_account();
+        // Before anything is deleted: afterwards nobody would know what to clean up.
+        let cluster = match (cleanup, &account) {
+            (None, _) => None,
+            (Some(_), None) => bail!(
+                "Secret `{}` was not created by `kross cluster add`: there is nothing to clean up in the cluster",
+                registration.title()
+            ),
+            (Some(context), Some(account)) => {
+                Some((cluster_of(connection, context, &registration).await?, account))
+            }
+        };
         let secrets = hub.kind("secrets")?;
         let options = Delete { uid: registration.uid(), ..Delete::default() };
         hub.client
@@ -48,13 +69,46 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             .await
             .with_context(|| format!("cannot delete Secret `{}`", registration.title()))?;
         output.data(format_args!("secret/{} deleted", registration.name))?;
-        if let Some((namespace, account)) = registration.service_account() {
-            output.note(format_args!(
-                "ServiceAccount `{namespace}/{account}` and its roles are still in the cluster"
-            ));
+        match (cluster, &account) {
+            (Some((cluster, account)), _) => {
+                let registered_for =
+                    remote::registered_for(Some(&hub), &registration.namespace, &registration.name).await;
+                let deleted = cluster.unregister(account, &registered_for).await?;
+                remote::report(&cluster.name, &deleted, output);
+            }
+            (None, Some(account)) => leftovers(account, output),
+            (None, None) => {}
         }
         Ok(Outcome::Success)
     })
+}
+
+/// The cluster of a context, which must be the one that was registered.
+async fn cluster_of(
+    connection: &ConnectionFlags,
+    context: &str,
+    registration: &Registration,
+) -> anyhow::Result<RemoteContext> {
+    let cluster = RemoteContext::connect(connection.source_of(context)).await?;
+    let uid = cluster.uid().await?;
+    match registration.cluster_uid() {
+        Some(registered) if registered != uid => bail!(
+            "context `{context}` is not the cluster of Secret `{}`: its UID is {uid}, not {registered}",
+            registration.title()
+        ),
+        _ => Ok(cluster),
+    }
+}
+
+/// Says what is still in the cluster, and how to delete it.
+fn leftovers(account: &ServiceAccountName, output: &mut Output) {
+    let selector = remote::selector(account);
+    output.note(format_args!(
+        "ServiceAccount `{account}` and its roles are still in the cluster; its tokens are valid until they expire. Delete them there with:"
+    ));
+    output.note(format_args!(
+        "  kubectl --context CONTEXT delete serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings -A -l {selector}"
+    ));
 }
 
 /// Whether the cluster may be removed. Says who uses it.

@@ -11,36 +11,36 @@ use crate::hub::{DEFINITIONS, Definition, Hub, InstanceView, failed_condition, t
 
 /// What was listed, and what could not be.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Listed {
-    pub(super) headers: Vec<&'static str>,
+pub(in crate::commands) struct Listed {
+    pub(in crate::commands) headers: Vec<&'static str>,
     /// The headers of the further columns of `-o wide`.
-    pub(super) wide_headers: Vec<&'static str>,
-    pub(super) items: Vec<Item>,
+    pub(in crate::commands) wide_headers: Vec<&'static str>,
+    pub(in crate::commands) items: Vec<Item>,
     /// The kinds that were listed, to watch them.
-    pub(super) kinds: Vec<Arc<ApiKind>>,
+    pub(in crate::commands) kinds: Vec<Arc<ApiKind>>,
     /// The namespace, unless it was all or none.
-    pub(super) namespace: Option<String>,
-    pub(super) notes: Vec<String>,
-    pub(super) problems: Vec<String>,
+    pub(in crate::commands) namespace: Option<String>,
+    pub(in crate::commands) notes: Vec<String>,
+    pub(in crate::commands) problems: Vec<String>,
 }
 
 /// One line of a list.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Item {
-    pub(super) object: Json,
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(in crate::commands) struct Item {
+    pub(in crate::commands) object: Json,
+    pub(in crate::commands) namespace: String,
+    pub(in crate::commands) name: String,
     /// For a command line: `shop.kro.run/web`.
-    pub(super) argument: String,
-    pub(super) ready: bool,
+    pub(in crate::commands) argument: String,
+    pub(in crate::commands) ready: bool,
     /// Whether it failed, rather than waits.
-    pub(super) failed: bool,
-    pub(super) cells: Vec<String>,
-    pub(super) wide: Vec<String>,
+    pub(in crate::commands) failed: bool,
+    pub(in crate::commands) cells: Vec<String>,
+    pub(in crate::commands) wide: Vec<String>,
     /// Other names that people use for it.
-    pub(super) aliases: Vec<String>,
+    pub(in crate::commands) aliases: Vec<String>,
     /// When it was created, for the column `AGE`; none for rows without one.
-    pub(super) created: Option<String>,
+    pub(in crate::commands) created: Option<String>,
 }
 
 impl Item {

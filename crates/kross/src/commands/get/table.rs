@@ -8,7 +8,7 @@ use crate::hub::{Tone, age, for_people, since};
 
 /// Rows of cells under headers.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::commands) struct Table {
     headers: Vec<String>,
     rows: Vec<(Tone, Vec<String>)>,
     /// Which column the tone is of.
@@ -16,7 +16,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn of(listed: &Listed, with_namespace: bool, wide: bool, now: Timestamp) -> Self {
+    pub(in crate::commands) fn of(listed: &Listed, with_namespace: bool, wide: bool, now: Timestamp) -> Self {
         let with_namespace = with_namespace && listed.items.iter().any(|item| !item.namespace.is_empty());
         let with_age = listed.items.iter().any(|item| item.created.is_some());
         let mut headers: Vec<String> = Vec::new();
@@ -47,7 +47,7 @@ impl Table {
     }
 
     /// Draws the table. On a terminal, the last column is cut where the line ends; everywhere else nothing is cut.
-    pub(super) fn draw(&self, format: Format, width: Option<usize>) -> String {
+    pub(in crate::commands) fn draw(&self, format: Format, width: Option<usize>) -> String {
         let widths: Vec<usize> = (0..self.headers.len())
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(column));

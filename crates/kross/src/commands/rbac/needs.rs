@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kross_api::{
-    Credentials, Published, SYSTEM_NAMESPACE, SecretNamespace, SecretTemplate, TargetChoice, WORKLOAD_GROUP,
+    Credentials, Published, ResolvedCredentials, SYSTEM_NAMESPACE, SecretNamespace, SecretTemplate,
+    TargetChoice, WORKLOAD_GROUP,
 };
 use kross_graph::{
     Field, Graph, InstanceKind, Node, ObjectKind, Placement, RemotePlacement, Source, Template,
@@ -79,6 +80,27 @@ pub(super) fn in_remote_clusters(graph: &Graph) -> BTreeMap<String, Vec<Need>> {
         needs.extend(object_needs(node, read, None));
     }
     clusters
+}
+
+/// What the kubeconfig in one Secret needs in its cluster: for references that lead there, or may.
+pub(super) fn in_the_cluster_of(graph: &Graph, (namespace, name): (&str, &str)) -> Vec<Need> {
+    let leads_there = |remote: &RemotePlacement| match &remote.fixed {
+        Some(fixed) => match &fixed.credentials {
+            ResolvedCredentials::Secret(secret) => secret.namespace == namespace && secret.name == name,
+            ResolvedCredentials::Target { .. } | ResolvedCredentials::TargetSelector { .. } => true,
+        },
+        None => true,
+    };
+    let mut needs = Vec::new();
+    for node in &graph.nodes {
+        let Placement::Remote(remote) = &node.placement else { continue };
+        if leads_there(remote) {
+            needs.extend(every_cluster_needs());
+            let read = if remote.reference.poll.is_some() { POLL } else { READ };
+            needs.extend(object_needs(node, read, None));
+        }
+    }
+    needs
 }
 
 /// What is needed in every remote cluster. OpenAPI and self-subject access reviews are open to every authenticated user.

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::str::FromStr;
 
+use serde_json::{Value as Json, json};
+
 /// An API verb, in the order in which roles list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verb {
@@ -152,6 +154,28 @@ impl Roles {
             documents.extend(bound.map(|subject| binding(scope, name, subject)));
         }
         format!("{header}{}", documents.join("---\n"))
+    }
+
+    /// The rules as RBAC has them, by namespace; those of the whole cluster have none.
+    pub(super) fn rules(mut self) -> BTreeMap<Option<String>, Vec<Json>> {
+        self.drop_covered();
+        let mut found: BTreeMap<Option<String>, Vec<Json>> = BTreeMap::new();
+        for (scope, rules) in &self.0 {
+            let namespace = match scope {
+                Scope::Cluster | Scope::Instances => None,
+                Scope::Namespace(namespace) => Some(namespace.clone()),
+            };
+            found.entry(namespace).or_default().extend(rules.iter().map(|(target, rule)| {
+                let verbs: Vec<&str> = rule.verbs.iter().map(|verb| verb.as_str()).collect();
+                let mut json =
+                    json!({"apiGroups": [target.group], "resources": [target.resource], "verbs": verbs});
+                if let (Some(name), Some(json)) = (&target.name, json.as_object_mut()) {
+                    json.insert("resourceNames".to_owned(), json!([name]));
+                }
+                json
+            }));
+        }
+        found
     }
 
     /// Drops verbs on one object that are granted on all objects, and verbs in a namespace that are granted cluster-wide.
