@@ -46,7 +46,8 @@ pub struct ExternalRefMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub name: Option<String>,
-    /// Namespace of the object. With a name, defaults to the namespace of the instance; with a selector, to all namespaces.
+    /// Namespace of the object. With a name, defaults to the namespace of the instance; with a selector, to all namespaces,
+    /// except for KubernetesTargets: an instance can use those of its own namespace only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// A label selector, or an expression that returns one. Mutually exclusive with `name`.

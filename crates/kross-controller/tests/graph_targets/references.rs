@@ -1,10 +1,12 @@
 //! References to targets by name on the definition, a resource and an external reference, with expressions, polling, and a list.
 
+use k8s_openapi::api::core::v1::Namespace;
 use kross_testing::{objects, wait};
-use kube::api::PostParams;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value as Json, json};
 
-use crate::published::{Published, WORKLOAD, by_name, entry};
+use crate::published::{Published, Targets, WORKLOAD, by_name, entry};
 use crate::setup::condition;
 use crate::world::{config_map, edit, value};
 
@@ -74,25 +76,65 @@ async fn a_target_with_poll_config_is_polled() {
     assert_eq!(entry(&instance, "eu")["mode"], "Poll", "{instance:#}");
 }
 
+/// Defines a collection with an item for each target of the fleet `shop`, in its cluster. `each` is what `forEach` is over.
+async fn define_fleet(published: &Published, each: &str) {
+    let list = json!({"id": "fleet", "externalRef": {"apiVersion": format!("{WORKLOAD}/v1alpha1"),
+        "kind": "KubernetesTargetList", "selector": {"matchLabels": {"fleet": "shop"}}}});
+    let mut item = with_target(config_map("app", None, json!({})), by_name("${t.metadata.name}"));
+    item["forEach"] = json!([{"t": each}]);
+    published.define(json!({"schema": {"spec": {}}, "resources": [list, item]})).await;
+    published.create("x", json!({})).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_over_a_list_of_targets_has_an_item_in_each_cluster() {
     let published = Published::new("EachTarget").await;
     published.publish("eu", json!({"fleet": "shop"})).await;
-    let list = json!({"id": "fleet", "externalRef": {"apiVersion": format!("{WORKLOAD}/v1alpha1"),
-        "kind": "KubernetesTargetList", "selector": {"matchLabels": {"fleet": "shop"}}}});
-    let mut item = with_target(config_map("app", None, json!({})), by_name("${t.metadata.name}"));
-    item["forEach"] = json!([{"t": "${fleet}"}]);
-    published.define(json!({"schema": {"spec": {}}, "resources": [list, item]})).await;
-    published.create("x", json!({})).await;
+    // What others publish is not in the list: the instance could not use it.
+    let namespaces: Api<Namespace> = Api::all(published.objects.client.clone());
+    let other = format!("{}-other", published.namespace);
+    namespaces.create(&PostParams::default(), &objects::namespace(&other)).await.unwrap();
+    for name in ["eu", "theirs"] {
+        Targets::new(&published.objects, &other).publish(name, "missing", json!({"fleet": "shop"})).await;
+    }
+    define_fleet(&published, "${fleet}").await;
     published.until_state("x", "ACTIVE").await;
     let (eu, us) = (published.region("eu"), published.region("us"));
     assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_some());
 
     published.publish("us", json!({"fleet": "shop"})).await;
     wait::woken(wait::until_object(&us.config_maps, "x-app", |_| true)).await;
+    // A target that is deleted waits for its object, and for whoever takes it out of the list.
+    published.targets.api.delete("eu", &DeleteParams::default()).await.unwrap();
+    let user = format!("EachTarget `{}/x`", published.namespace);
+    let is_held = |target: &Json| {
+        let ready = condition(target, "Ready");
+        ready["reason"] == "InUse" && ready["message"].as_str().is_some_and(|text| text.contains(&user))
+    };
+    crate::setup::until(published.targets.api.clone(), "eu".to_owned(), is_held).await;
+    assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_some());
     published.targets.patch("eu", json!({"metadata": {"labels": {"fleet": "other"}}})).await;
     wait::woken(wait::until_deleted(&eu.config_maps, "x-app")).await;
+    wait::until_deleted(&published.targets.api, "eu").await;
     assert!(us.config_maps.get_opt("x-app").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_without_the_targets_that_are_deleted_lets_them_go() {
+    let published = Published::new("LeavingTarget").await;
+    for region in ["eu", "us"] {
+        published.publish(region, json!({"fleet": "shop"})).await;
+    }
+    define_fleet(&published, "${fleet.filter(t, !has(t.metadata.deletionTimestamp))}").await;
+    published.until_state("x", "ACTIVE").await;
+    wait::woken(async {
+        published.targets.api.delete("eu", &DeleteParams::default()).await.unwrap();
+        wait::until_deleted(&published.targets.api, "eu").await;
+    })
+    .await;
+    assert!(published.region("eu").config_maps.get_opt("x-app").await.unwrap().is_none());
+    assert!(published.region("us").config_maps.get_opt("x-app").await.unwrap().is_some());
+    published.until_state("x", "ACTIVE").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! External references: objects that are read by name or by selector, and never written.
 
-use kross_api::{ClusterId, LabelSelector, ObjectKey};
+use kross_api::{ClusterId, LabelSelector, ObjectKey, WORKLOAD_GROUP};
 use kross_graph::{Node, Scope, Template};
 use kross_value::{Text, Value};
 
@@ -79,6 +79,10 @@ impl<'a> Walk<'a> {
         let namespaces = namespace_selector
             .map(|selector| label_selector(selector, scope, "externalRef.namespaceSelector"))
             .transpose()?;
+        let namespace = match namespaces {
+            None => namespace.or_else(|| self.home_of_targets(node, &placement.cluster)),
+            Some(_) => namespace,
+        };
         // A selector of namespaces may select others.
         let own = namespace.as_deref().filter(|_| namespaces.is_none());
         self.check_namespace(&placement.cluster, &format!("objects of kind `{}`", node.kind.kind), own)?;
@@ -128,6 +132,14 @@ impl<'a> Walk<'a> {
             None => super::collection::worst(&objects),
         };
         Ok(Visit { progress, objects, value })
+    }
+
+    /// The namespace of a list of KubernetesTargets for which none is given. An instance can use only those of its own
+    /// namespace, so what others publish must not change its objects.
+    fn home_of_targets(&self, node: &Node, cluster: &ClusterId) -> Option<Text> {
+        let is_target = (&*node.kind.group, &*node.kind.kind) == (WORKLOAD_GROUP, "KubernetesTarget");
+        let own = self.input.instance.namespace().filter(|_| is_target && cluster.is_local());
+        own.map(Text::from)
     }
 }
 
