@@ -57,6 +57,7 @@ mod status;
 mod targets;
 mod throttle;
 
+pub(crate) use cluster_inventory::GivenUp;
 pub(crate) use memory::Instances;
 pub(crate) use own_graph::{OwnGraphs, names_secret, serve_resources, withdraw_resources};
 pub(crate) use pass::is_suspended;

@@ -10,7 +10,8 @@ mod schedule;
 mod target;
 
 pub use application::{
-    ApplicationReport, ResourceDeletion, ResourcePlan, controls, plan_resources, resource_state,
+    ApplicationReport, ResourceAnnotation, ResourceDeletion, ResourcePlan, controls, plan_resources,
+    resource_state,
 };
 pub use application_resource::{SecretMarks, resource_definition, resource_status};
 pub use claim::{

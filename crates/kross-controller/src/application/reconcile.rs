@@ -18,6 +18,7 @@ use super::memory::Decision;
 use super::template_names;
 use crate::context::Context;
 use crate::finalizer;
+use crate::instance::GivenUp;
 use crate::kinds;
 use crate::unreadable;
 use crate::workload::WorkloadKind;
@@ -147,7 +148,8 @@ impl Pass<'_> {
             error: None,
             now: Timestamp::now(),
         };
-        let failed = self.delete_resources(&report.deletions()).await;
+        let not_given_up = self.annotate_resources(&report.given_up()).await;
+        let failed = self.delete_resources(&report.deletions()).await.or(not_given_up);
         let error = failed.as_ref().map(ToString::to_string);
         report.error = error.as_deref();
         let status = report.deletion_status();
@@ -184,7 +186,9 @@ impl Pass<'_> {
     fn schedule(&self, own: &[Arc<StoredObject>]) -> Scheduling {
         let targets: Vec<PublishedTarget<'_>> =
             self.targets.iter().map(|target| PublishedTarget(target.value())).collect();
-        let used: BTreeSet<String> = own.iter().flat_map(|resource| used_targets(resource)).collect();
+        let given_up = GivenUp::of(&self.application);
+        let used: BTreeSet<String> =
+            own.iter().flat_map(|resource| used_targets(resource, &given_up)).collect();
         let uid = self.application.uid();
         let mut decisions = self.context.applications.decisions();
         let loads = std::cell::OnceCell::new();
@@ -295,8 +299,8 @@ fn scheduling_patch(
     Some(patch.into())
 }
 
-/// The targets in whose clusters a resource has objects, by its inventory.
-fn used_targets(resource: &StoredObject) -> Vec<String> {
+/// The targets in whose clusters a resource has objects that its application does not give up, by its inventory.
+fn used_targets(resource: &StoredObject, given_up: &GivenUp<'_>) -> Vec<String> {
     let Some(text) = resource.annotation(annotations::CLUSTER_INVENTORY) else { return Vec::new() };
     let namespace = resource.namespace().map(|namespace| &**namespace).unwrap_or_default();
     let (group, kind) = kinds::APPLICATION_RESOURCE;
@@ -306,7 +310,10 @@ fn used_targets(resource: &StoredObject) -> Vec<String> {
         let target = resource.value().at(&["spec", "targetRef", "name"]).and_then(Value::as_str);
         return target.map(str::to_owned).into_iter().collect();
     };
-    let has_objects = inventory.clusters().iter().filter(|cluster| !cluster.contents.group_kinds.is_empty());
+    let has_objects = inventory
+        .clusters()
+        .iter()
+        .filter(|cluster| !cluster.contents.group_kinds.is_empty() && !given_up.contains(&cluster.uid));
     has_objects
         .filter_map(|cluster| {
             let key = ReferenceKey::parse(&cluster.reference)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kross_api::managers;
 use kross_cluster::{ApiError, Apply, Delete, Deleted, StoredObject};
-use kross_plan::workload::{ResourceDeletion, ResourcePlan, controls, plan_resources};
+use kross_plan::workload::{ResourceAnnotation, ResourceDeletion, ResourcePlan, controls, plan_resources};
 use kross_value::Value;
 
 use super::reconcile::Pass;
@@ -63,6 +63,25 @@ impl Pass<'_> {
             match self.context.client.delete(&kind, namespace, name, options).await {
                 Ok(Deleted::Terminating(resource)) => self.observe(&resource),
                 Ok(Deleted::Removed) => {}
+                Err(error) if error.is_object_not_found() => {}
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed
+    }
+
+    /// Sets annotations of resources. Returns the first request that failed.
+    pub(super) async fn annotate_resources(&self, annotated: &[ResourceAnnotation]) -> Option<ApiError> {
+        let kind = WorkloadKind::ApplicationResource.api_kind();
+        let namespace = self.application.namespace().map(|namespace| &**namespace);
+        let mut failed = None;
+        for ResourceAnnotation { name, uid, key, value } in annotated {
+            let entry = Value::object([(*key, Value::from(value.as_str()))]);
+            let metadata = Value::object([("uid", Value::from(uid.as_str())), ("annotations", entry)]);
+            let patch = Value::object([("metadata", metadata)]);
+            let client = &self.context.client;
+            match client.merge_patch(&kind, namespace, name, None, managers::WORKLOAD, &patch).await {
+                Ok(resource) => self.observe(&resource),
                 Err(error) if error.is_object_not_found() => {}
                 Err(error) => failed = failed.or(Some(error)),
             }

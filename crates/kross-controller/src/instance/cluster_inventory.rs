@@ -54,14 +54,14 @@ pub(super) fn remove_abandoned(
 }
 
 /// The clusters whose objects the instance's owner gives up.
-pub(super) struct GivenUp<'i> {
+pub(crate) struct GivenUp<'i> {
     uids: HashSet<&'i str>,
     /// Whether it is all of them, whether their UIDs are known or not.
     pub(super) all: bool,
 }
 
 impl<'i> GivenUp<'i> {
-    pub(super) fn of(instance: &'i StoredObject) -> Self {
+    pub(crate) fn of(instance: &'i StoredObject) -> Self {
         let uids = instance.annotation(annotations::ABANDON_CLUSTER).unwrap_or_default().split(',');
         let mut uids: HashSet<&str> = uids.map(str::trim).filter(|uid| !uid.is_empty()).collect();
         // A living instance would give up clusters that it is about to use.
@@ -73,7 +73,7 @@ impl<'i> GivenUp<'i> {
         !self.all && self.uids.is_empty()
     }
 
-    pub(super) fn contains(&self, uid: &str) -> bool {
+    pub(crate) fn contains(&self, uid: &str) -> bool {
         self.all || self.uids.contains(uid)
     }
 }

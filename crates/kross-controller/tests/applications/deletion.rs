@@ -86,3 +86,42 @@ async fn the_resources_of_an_application_that_is_deleted_with_cascade_orphan_sta
     let maps = &world.region("eu").config_maps;
     wait::until_object(maps, "web-a", |map| value(map, "text") == Some("2")).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn applications_of_a_target_that_is_deleted_by_force_move_on_or_are_deleted_once_they_give_its_cluster_up()
+ {
+    let world = World::new().await;
+    world.publish("a", "eu", json!({})).await;
+    world.create("moves", &[("moves-a", "1")], json!({})).await;
+    world.create("ends", &[("ends-a", "1")], json!({"targetRef": {"name": "a"}})).await;
+    for name in ["moves", "ends"] {
+        world.until_state(name, "Submitted").await;
+    }
+    let uid =
+        world.targets.get("a").await.unwrap().data["status"]["cluster"]["uid"].as_str().unwrap().to_owned();
+    world.region("eu").proxy.set(Fault::Refuse);
+    world.publish("b", "us", json!({})).await;
+    world.targets.delete("a", &DeleteParams::default()).await.unwrap();
+    let force = json!({"metadata": {"annotations": {"kro.run/force-delete": "true"}}});
+    world.targets.patch("a", &PatchParams::default(), &Patch::Merge(force)).await.unwrap();
+    wait::until_deleted(&world.targets, "a").await;
+    // Nothing is left behind silently.
+    let told = world.until("moves", |it| message(it, "Synced").contains("create it again")).await;
+    assert_eq!(told["spec"]["targetRef"]["name"], "a", "{told:#}");
+    world.delete("ends").await;
+    world.until_resource("ends-a", "Deleting").await;
+
+    let give_up = json!({"metadata": {"annotations": {"kro.run/abandon-cluster": uid}}});
+    wait::woken(async {
+        world.patch("ends", give_up.clone()).await;
+        wait::until_deleted(&world.applications, "ends").await;
+        world.patch("moves", give_up).await;
+        wait::until_object(&world.region("us").config_maps, "moves-a", |_| true).await;
+        world.until_state("moves", "Submitted").await;
+    })
+    .await;
+    assert_eq!(world.scheduled("moves").await, "b");
+    for name in ["moves-a", "ends-a"] {
+        assert!(world.region("eu").config_maps.get_opt(name).await.unwrap().is_some(), "it was given up");
+    }
+}

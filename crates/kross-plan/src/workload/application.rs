@@ -48,6 +48,19 @@ pub struct ResourceDeletion {
     pub uid: String,
 }
 
+/// An annotation to set on a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceAnnotation {
+    /// Name of the resource.
+    pub name: String,
+    /// UID of the resource.
+    pub uid: String,
+    /// Key of the annotation.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
 /// Plans the resources of an application that is scheduled to a target. `existing` are those that it controls, and those that
 /// have the name of one of its templates.
 #[must_use]
@@ -148,6 +161,9 @@ fn desired(application: &Value, template: &ApplicationTemplate, target: &str) ->
         spec.insert("secrets", Value::list(template.spec.secrets.iter().map(name)));
     }
     let mut own_annotations = entries(&template.metadata.annotations, &RESERVED_ANNOTATIONS);
+    if let Some(clusters) = given_up_clusters(application) {
+        own_annotations.insert(annotations::ABANDON_CLUSTER, Value::from(clusters));
+    }
     metadata.insert("annotations", own_annotations.clone().into());
     let mut object = Object::new();
     object.insert("apiVersion", Value::from(format!("{WORKLOAD_GROUP}/v1alpha1")));
@@ -179,6 +195,11 @@ fn is_applied(resource: &Value, desired: &Value) -> bool {
         })
     };
     same("labels") && same("annotations") && resource.get("spec") == desired.get("spec")
+}
+
+/// The clusters that an application gives up: its resources do. Whoever may edit the application may not edit them.
+fn given_up_clusters(object: &Value) -> Option<&str> {
+    object.at(&["metadata", "annotations"])?.get(annotations::ABANDON_CLUSTER)?.as_str()
 }
 
 fn is_terminating(resource: &Value) -> bool {
@@ -238,6 +259,23 @@ impl ApplicationReport<'_> {
             return Vec::new();
         }
         deletions(self.application, self.resources.iter().copied())
+    }
+
+    /// The annotations that the resources of an application that is being deleted do not have yet: the clusters that it gives up.
+    #[must_use]
+    pub fn given_up(&self) -> Vec<ResourceAnnotation> {
+        let Some(clusters) = given_up_clusters(self.application).filter(|_| !self.is_orphaning()) else {
+            return Vec::new();
+        };
+        let others = self.resources.iter().filter(|resource| given_up_clusters(resource) != Some(clusters));
+        others
+            .map(|resource| ResourceAnnotation {
+                name: text(resource, "name").to_owned(),
+                uid: text(resource, "uid").to_owned(),
+                key: annotations::ABANDON_CLUSTER,
+                value: clusters.to_owned(),
+            })
+            .collect()
     }
 
     /// Whether whoever deletes the application wants its resources to stay.

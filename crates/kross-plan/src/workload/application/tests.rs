@@ -250,3 +250,43 @@ fn resources_are_not_deleted_while_the_garbage_collector_orphans_them() {
     report.application = &application;
     assert_eq!(report.deletions().len(), 1);
 }
+
+#[test]
+fn the_resources_give_up_the_clusters_that_their_application_gives_up() {
+    let mut giving_up = Json::from(&application());
+    giving_up["metadata"]["annotations"] = json!({"kro.run/abandon-cluster": "u-1"});
+    let applied = |application: &Json| {
+        let application = Value::from(application.clone());
+        plan_resources(&application, &spec(&["a"]), "eu", &[]).apply.remove(0)
+    };
+    let (before, after) = (applied(&Json::from(&application())), applied(&giving_up));
+    let annotation = |resource: &Value| {
+        Some(resource.at(&["metadata", "annotations"])?.get("kro.run/abandon-cluster")?.as_str()?.to_owned())
+    };
+    assert_eq!((annotation(&before), annotation(&after).as_deref()), (None, Some("u-1")));
+
+    // One that is being deleted applies no templates any more.
+    let (plan, spec) = (ResourcePlan::default(), spec(&["a"]));
+    let given_up = |application: &Json, resource: &Value| {
+        let application = Value::from(application.clone());
+        ApplicationReport {
+            application: &application,
+            spec: &spec,
+            target: None,
+            problem: None,
+            plan: &plan,
+            resources: &[resource],
+            error: None,
+            now: Timestamp::UNIX_EPOCH,
+        }
+        .given_up()
+    };
+    let (before, after) = (stored(&before, Some("Submitted")), stored(&after, Some("Submitted")));
+    let annotations = given_up(&giving_up, &before);
+    assert_eq!((annotations[0].name.as_str(), annotations[0].value.as_str()), ("a", "u-1"));
+    assert!(
+        given_up(&giving_up, &after).is_empty() && given_up(&Json::from(&application()), &before).is_empty()
+    );
+    giving_up["metadata"]["finalizers"] = json!(["orphan"]);
+    assert!(given_up(&giving_up, &before).is_empty(), "orphaned resources are not changed");
+}
