@@ -1,20 +1,23 @@
 //! Connect: holds a handle to the cluster of each target's connection Secret, so that it is connected as long as the target exists.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kross_api::SecretAddress;
 use kross_cluster::{ClusterHandle, Connection, ConnectionState, SecretName};
 use kross_plan::workload::TargetConnection;
+use kross_value::Text;
 use parking_lot::Mutex;
 
 use super::object::Target;
 use crate::context::Context;
 use crate::key::{Key, WorkloadKey};
 
-/// The handles of targets. The lock is a leaf; handles are taken and dropped outside of it.
+/// The handles of targets. The locks are leaves; handles are taken and dropped outside of them.
 #[derive(Default)]
 pub(crate) struct Targets {
     handles: Mutex<HashMap<WorkloadKey, ClusterHandle>>,
+    /// UIDs of the targets whose deletion in spite of users is in the audit log.
+    forced: Mutex<HashSet<Text>>,
 }
 
 impl Targets {
@@ -28,6 +31,16 @@ impl Targets {
     /// The connection Secret of a target.
     pub(crate) fn secret(&self, target: &WorkloadKey) -> Option<SecretName> {
         self.handles.lock().get(target).map(|handle| SecretName::from(handle.secret()))
+    }
+
+    /// Whether the deletion of a target in spite of its users is not in the audit log yet.
+    pub(super) fn is_first_forced(&self, uid: &Text) -> bool {
+        self.forced.lock().insert(uid.clone())
+    }
+
+    /// The target was released.
+    pub(super) fn forget_forced(&self, uid: &Text) {
+        self.forced.lock().remove(uid);
     }
 
     /// The target was deleted.

@@ -59,11 +59,15 @@ async fn reconcile(context: &Context, key: &WorkloadKey, target: &Target) -> Res
         if !target.is_forced() {
             return Ok(Deletion::Waiting(in_use(&listed), Outcome::After(UNSERVED_WAIT)));
         }
-        report_forced(context, target, &listed);
+        // A conflict is retried, and is no other deletion.
+        if context.targets.is_first_forced(target.object.uid()) {
+            report_forced(context, target, &listed);
+        }
     }
     // After a restore the copy may have the UID of an earlier target: then it is somebody else's, and is kept.
     delete_copy(context, &copy_owner(&target.object), &copy_name(target.object.name())).await?;
     release(context, target).await?;
+    context.targets.forget_forced(target.object.uid());
     tracing::info!(target = %key, forced = target.is_forced(), "released target");
     Ok(Deletion::Released)
 }
@@ -83,7 +87,7 @@ async fn release(context: &Context, target: &Target) -> Result<(), ApiError> {
 /// Records that a target is deleted although it is used: one audit record for each user, and an Event.
 fn report_forced(context: &Context, target: &Target, users: &[ObjectKey]) {
     let object = target.object.key(context.client.cluster());
-    let mut cluster = AuditCluster::named(&**target.object.name());
+    let mut cluster = AuditCluster::named(format!("{}/{}", target.namespace(), target.object.name()));
     let known = target.status.cluster.as_ref().and_then(|cluster| cluster.uid.as_deref());
     cluster.uid = known.unwrap_or_default().into();
     let secret = target.spec.connection_secret_ref.as_ref();

@@ -52,6 +52,16 @@ async fn a_target_is_deleted_once_the_objects_of_its_instances_are() {
     world.create_instance(&instances, "Published", "web", "dev").await;
     let remote = world.remote_config_maps().await;
     remote.get("web").await.unwrap();
+    let (target, secret) =
+        (format!("{}/dev", world.namespace), format!("{}/dev-connection", world.namespace));
+    until_audited("the apply", |record| {
+        record["verb"] == "patch"
+            && record["object"]["kind"] == "ConfigMap"
+            && record["object"]["namespace"] == world.namespace
+            && record["cluster"]["name"] == target
+            && record["secret"] == secret
+    })
+    .await;
     world.delete_target("dev").await;
     let target = world.until_condition("dev", ("Ready", "False", "InUse")).await;
     assert!(
@@ -102,19 +112,25 @@ async fn a_forced_deletion_does_not_wait_and_is_audited() {
     })
     .await;
     assert!(world.copy(&world.namespace, "dev").await.is_none());
+    until_audited("the end of the wait", |record| {
+        record["verb"] == "abandon"
+            && record["instance"]["name"] == "left"
+            && record["object"]["kind"] == "KubernetesTarget"
+            && record["object"]["namespace"] == world.namespace
+            && record["cluster"]["uid"] == world.remote.uid
+            && record["cluster"]["name"] == format!("{}/dev", world.namespace)
+    })
+    .await;
+}
+
+/// Waits until the audit log has exactly one record of this kind.
+async fn until_audited(what: &str, is_wanted: impl Fn(&Json) -> bool) {
     let (path, audit) = &*AUDIT;
-    wait::until("the audit record", || async {
+    wait::until(format!("the audit record of {what}"), || async {
         audit.flush(Duration::from_secs(5));
         let text = std::fs::read_to_string(path).unwrap();
         let records = text.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
-        let of_this = |record: &Json| {
-            record["verb"] == "abandon"
-                && record["instance"]["name"] == "left"
-                && record["object"]["kind"] == "KubernetesTarget"
-                && record["object"]["namespace"] == world.namespace
-                && record["cluster"]["uid"] == world.remote.uid
-        };
-        match records.filter(of_this).count() {
+        match records.filter(&is_wanted).count() {
             1 => Ok(()),
             count => Err(format!("{count} records")),
         }
