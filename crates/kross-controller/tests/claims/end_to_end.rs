@@ -10,18 +10,23 @@ use serde_json::{Value as Json, json};
 use crate::setup::{condition, create_once_served, until};
 use crate::world::{World, create, get, patch};
 
-/// A namespace in the hub and in the remote cluster `eu`, which a class of graphs provides.
-struct Provided {
-    world: World,
+/// A namespace in a hub and in the remote cluster `eu`, which a class of graphs provides.
+pub struct Provided {
+    pub world: World,
     eu: Cluster,
     /// The instances of the provider.
-    clusters: Api<DynamicObject>,
+    pub clusters: Api<DynamicObject>,
 }
 
 impl Provided {
     /// Defines a provider of this kind, which copies the kubeconfig of `eu`, and a class of it with the same name in lower case.
     async fn new(kind: &str) -> Self {
         let (world, eu) = World::with_remote("eu").await;
+        Self::on(world, eu, kind).await
+    }
+
+    /// The same on any hub.
+    pub async fn on(world: World, eu: Cluster, kind: &str) -> Self {
         let kubeconfig = json!({"kubeconfig": eu.plane.admin().to_string()});
         let account = json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "account", "namespace": world.namespace}, "stringData": kubeconfig});
@@ -45,16 +50,16 @@ impl Provided {
         Self { world, eu, clusters }
     }
 
-    fn instances(&self, kind: &str) -> Api<DynamicObject> {
+    pub fn instances(&self, kind: &str) -> Api<DynamicObject> {
         self.world.objects.namespaced("kro.run", kind, &kross_api::plural(kind), &self.world.namespace)
     }
 
-    fn remote(&self) -> Api<ConfigMap> {
+    pub fn remote(&self) -> Api<ConfigMap> {
         self.eu.api()
     }
 
     /// Claims a cluster as `dev`, and uses it: an instance of this kind has the ConfigMap `web` there, an application `app`.
-    async fn use_cluster(&self, kind: &str) -> (Api<DynamicObject>, Api<DynamicObject>) {
+    pub async fn use_cluster(&self, kind: &str) -> (Api<DynamicObject>, Api<DynamicObject>) {
         let world = &self.world;
         world.claim_of("dev", "graph").await;
         world.until_ready("dev").await;
@@ -85,6 +90,23 @@ impl Provided {
         (instances, applications)
     }
 
+    /// Creates the instance `stack` of a graph that makes a claim and deploys into its cluster.
+    pub async fn create_stack(&self) -> Api<DynamicObject> {
+        let class = self.world.named("graph");
+        let claim = json!({"apiVersion": "compute.crossplane.io/v1alpha1", "kind": "KubernetesCluster",
+            "metadata": {"name": "${schema.metadata.name}"},
+            "spec": {"classRef": {"name": class}, "writeConnectionSecretToRef": {"name": "${schema.metadata.name}-conn"}}});
+        let ready = "${claim.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')}";
+        let claim = json!({"id": "claim", "readyWhen": [ready], "template": claim});
+        let schema = json!({"apiVersion": "v1alpha1", "kind": "WholeStack", "spec": {}});
+        define(&self.world, schema, json!([claim, remote_config_map("${claim.metadata.name}")])).await;
+        let instances = self.instances("WholeStack");
+        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "WholeStack", "metadata": {"name": "stack"}, "spec": {}});
+        create_once_served(&instances, instance).await;
+        until_active(&instances, "stack").await;
+        instances
+    }
+
     /// The controller deleted the target of `dev`, then the copy of the Secret, then the managed resource, then the claim.
     fn assert_deleted_in_order(&self) {
         let (proxy, namespace) = (self.world.proxy.unwrap(), &self.world.namespace);
@@ -106,7 +128,7 @@ impl Provided {
     }
 }
 
-async fn define(world: &World, schema: Json, resources: Json) {
+pub async fn define(world: &World, schema: Json, resources: Json) {
     let name = schema["kind"].as_str().unwrap().to_lowercase();
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
         "metadata": {"name": name}, "spec": {"schema": schema, "resources": resources}});
@@ -114,12 +136,12 @@ async fn define(world: &World, schema: Json, resources: Json) {
     world.objects.until_ready(&name).await;
 }
 
-fn remote_config_map(target: &str) -> Json {
+pub fn remote_config_map(target: &str) -> Json {
     json!({"id": "app", "target": {"kubernetesTarget": {"name": target}}, "template": {"apiVersion": "v1",
         "kind": "ConfigMap", "metadata": {"name": "${schema.metadata.name}"}, "data": {"a": "1"}}})
 }
 
-async fn until_active(instances: &Api<DynamicObject>, name: &str) {
+pub async fn until_active(instances: &Api<DynamicObject>, name: &str) {
     until(instances.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
 }
 
@@ -216,17 +238,7 @@ async fn the_copy_of_a_claim_that_somebody_deletes_is_kept_for_the_users_of_its_
 async fn a_graph_that_makes_a_claim_and_deploys_into_its_cluster_can_be_deleted() {
     let provided = Provided::new("OwnCluster").await;
     let world = &provided.world;
-    let claim = json!({"apiVersion": "compute.crossplane.io/v1alpha1", "kind": "KubernetesCluster",
-        "metadata": {"name": "${schema.metadata.name}"},
-        "spec": {"classRef": {"name": world.named("graph")}, "writeConnectionSecretToRef": {"name": "${schema.metadata.name}-conn"}}});
-    let ready = "${claim.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')}";
-    let claim = json!({"id": "claim", "readyWhen": [ready], "template": claim});
-    let schema = json!({"apiVersion": "v1alpha1", "kind": "WholeStack", "spec": {}});
-    define(world, schema, json!([claim, remote_config_map("${claim.metadata.name}")])).await;
-    let instances = provided.instances("WholeStack");
-    let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "WholeStack", "metadata": {"name": "stack"}, "spec": {}});
-    create_once_served(&instances, instance).await;
-    until_active(&instances, "stack").await;
+    let instances = provided.create_stack().await;
     assert!(provided.remote().get_opt("stack").await.unwrap().is_some());
     // The target is the claim's, and not the instance's.
     let target = get(&world.targets(), "stack").await;
