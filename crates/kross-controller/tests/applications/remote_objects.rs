@@ -93,4 +93,16 @@ async fn a_template_goes_to_the_namespace_of_the_application_and_a_missing_names
     assert_eq!(failed["status"]["managedResources"][0]["reason"], "NotFound", "{failed:#}");
     let partial = world.until_state("web", "PartiallySubmitted").await;
     assert_eq!(condition(&partial, "Ready")["status"], "False");
+
+    // The application may bring the namespace itself. It has none of its own.
+    let name = format!("{}-brought", world.namespace);
+    let namespace = json!({"metadata": {"name": "web-c"}, "spec": {"template":
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}}});
+    let mut inside = template("web-b", "2");
+    inside["spec"]["template"]["metadata"]["namespace"] = json!(name);
+    let templates = json!([template("web-a", "1"), inside, namespace]);
+    world.patch("web", json!({"spec": {"resourceTemplates": templates}})).await;
+    world.until_state("web", "Submitted").await;
+    let maps: Api<ConfigMap> = Api::namespaced(world.region("eu").cluster.client.clone(), &name);
+    assert!(maps.get_opt("web-b").await.unwrap().is_some());
 }

@@ -1,11 +1,11 @@
 //! Scheduling: which target an application gets, and when it gets another one.
 
 use kross_testing::wait;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DeleteParams, DynamicObject, PostParams};
 use serde_json::json;
 
 use crate::setup::condition;
-use crate::world::{World, api, message, template};
+use crate::world::{World, api, message, template, value};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_is_scheduled_by_labels_expressions_and_preferences() {
@@ -87,10 +87,49 @@ async fn a_changed_selector_moves_an_application() {
         world.until("web", |application| condition(application, "Synced")["reason"] == "NoTarget").await;
     assert_eq!(stays["spec"]["targetRef"]["name"], "a");
     world.region("eu").config_maps.get("web-a").await.unwrap();
-    world.patch("web", json!({"spec": {"targetSelector": {"matchLabels": {"zone": "b"}}}})).await;
-    world.until("web", |application| application["spec"]["targetRef"]["name"] == "b").await;
-    wait::until_deleted(&world.region("eu").config_maps, "web-a").await;
+    // An edit of labels is enough: the selector matches another target now.
+    wait::woken(async {
+        world.label("b", json!({"zone": "c"})).await;
+        world.until("web", |application| application["spec"]["targetRef"]["name"] == "b").await;
+        wait::until_deleted(&world.region("eu").config_maps, "web-a").await;
+    })
+    .await;
     world.until_state("web", "Submitted").await;
+    // A choice that was made is kept: labels do not move an application, a selector does.
+    world.label("b", json!({"zone": "none"})).await;
+    world.label("a", json!({"zone": "c"})).await;
+    world.patch("web", json!({"spec": {"resourceTemplates": [template("web-a", "2")]}})).await;
+    world.until_state("web", "Submitted").await;
+    assert_eq!(world.scheduled("web").await, "b");
+    let expression = json!({"key": "zone", "operator": "In", "values": ["c"]});
+    let selector = json!({"matchLabels": null, "matchExpressions": [expression]});
+    world.patch("web", json!({"spec": {"targetSelector": selector}})).await;
+    world.until("web", |application| application["spec"]["targetRef"]["name"] == "a").await;
+    wait::until_deleted(&world.region("us").config_maps, "web-a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_moves_between_two_targets_of_one_cluster_keeps_its_objects() {
+    let world = World::new().await;
+    world.publish("a", "eu", json!({})).await;
+    world.publish("b", "eu", json!({})).await;
+    world.create("web", &[("web-a", "1")], json!({})).await;
+    world.until_state("web", "Submitted").await;
+    assert_eq!(world.scheduled("web").await, "a");
+    let maps = &world.region("eu").config_maps;
+    let before = maps.get("web-a").await.unwrap().metadata.uid;
+    world.patch("web", json!({"metadata": {"annotations": {"kro.run/reschedule": "now"}}})).await;
+    world.until("web", |application| application["spec"]["targetRef"]["name"] == "b").await;
+    world.until_state("web", "Submitted").await;
+    // Nobody uses the first target any more.
+    world.targets.delete("a", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&world.targets, "a").await;
+    world.patch("web", json!({"spec": {"resourceTemplates": [template("web-a", "2")]}})).await;
+    let after = wait::until_object(maps, "web-a", |map| value(map, "text") == Some("2")).await;
+    assert_eq!(after.metadata.uid, before, "the object was neither deleted nor made again");
+    world.delete("web").await;
+    wait::until_deleted(&world.applications, "web").await;
+    assert!(maps.get_opt("web-a").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

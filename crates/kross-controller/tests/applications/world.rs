@@ -112,6 +112,12 @@ impl World {
         .await;
     }
 
+    /// Changes labels of a target.
+    pub async fn label(&self, target: &str, labels: Json) {
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+        self.targets.patch(target, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     /// Creates an application with a ConfigMap for each of these templates: name and value of `text`.
     pub async fn create(&self, name: &str, templates: &[(&str, &str)], more: Json) {
         self.create_with(name, templates.iter().map(|(name, text)| template(name, text)).collect(), more)

@@ -170,4 +170,20 @@ async fn an_instance_of_a_graph_can_be_the_managed_resource() {
         provided.patch(&name, &PatchParams::default(), &Patch::Merge(bound)).await.unwrap();
         world.until_ready(id).await;
     }
+    // A restore loses who wrote which field. The graph applies its Secret again, and the target keeps its copy.
+    let source = format!("{}-text-text", world.namespace);
+    let restored = json!({"metadata": {"managedFields": [{}]}});
+    world
+        .secrets(&world.infra)
+        .patch(&source, &PatchParams::default(), &Patch::Merge(restored.clone()))
+        .await
+        .unwrap();
+    world.targets().patch("text", &PatchParams::default(), &Patch::Merge(restored)).await.unwrap();
+    let rotated = format!("{}\n# rotated\n", world.remote.kubeconfig);
+    let change = json!({"spec": {"kubeconfig": rotated}});
+    let name = format!("{}-text", world.namespace);
+    provided.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    wait::woken(world.until_copied(&world.namespace, "text", &rotated)).await;
+    let target = world.until_ready("text").await;
+    assert_eq!(condition(&target, "ConnectionSecretPropagated")["reason"], "Propagated");
 }
