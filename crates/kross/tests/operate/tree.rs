@@ -1,8 +1,9 @@
 //! `kross tree`.
 
+use kross_testing::wait;
 use serde_json::json;
 
-use crate::world::{World, config_map};
+use crate::world::{World, columns, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn draws_an_instance_its_definition_and_the_instance_of_an_object() {
@@ -35,4 +36,65 @@ async fn finds_the_instance_of_an_object() {
     let secret = world.kross(&["tree", "secret/eu-kubeconfig"]);
     assert_eq!((secret.code, secret.data.as_str()), (2, ""));
     assert!(secret.notes.contains("no ResourceGraphDefinition serves `Secret`"), "{}", secret.notes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draws_an_application_a_target_and_a_claim() {
+    let world = World::new().await;
+    let (workload, compute) = ("workload.crossplane.io", "compute.crossplane.io");
+    let metadata = |name: &str| json!({"name": name, "namespace": world.namespace});
+    world
+        .apply(&json!({"apiVersion": format!("{workload}/v1alpha1"), "kind": "KubernetesTarget",
+            "metadata": metadata("edge"), "spec": {"connectionSecretRef": {"name": "eu-kubeconfig"}}}))
+        .await;
+    world
+        .apply(&json!({"apiVersion": format!("{workload}/v1alpha2"), "kind": "KubernetesApplication",
+            "metadata": metadata("web"), "spec": {"resourceTemplates": [
+                {"metadata": {"name": "web-settings"}, "spec": {"template":
+                    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}}}]}}))
+        .await;
+    world
+        .apply(&json!({"apiVersion": format!("{compute}/v1alpha1"), "kind": "KubernetesCluster",
+            "metadata": metadata("dev"), "spec": {"classRef": {"name": "nowhere"},
+                "writeConnectionSecretToRef": {"name": "dev-connection"}}}))
+        .await;
+    let applications =
+        world.api(&format!("{workload}/v1alpha2"), "KubernetesApplication", Some(&world.namespace));
+    wait::until_object(&applications, "web", |it| it.data["status"]["state"] == "Submitted").await;
+    let claims = world.api(&format!("{compute}/v1alpha1"), "KubernetesCluster", Some(&world.namespace));
+    wait::until_object(&claims, "dev", |it| it.data["status"]["bindingPhase"] == "Unbindable").await;
+
+    let drawn = |object: &str| columns(&world.kross(&["tree", object]).data);
+    let contains = |tree: &str, parts: &[&str]| {
+        for part in parts {
+            assert!(tree.contains(part), "`{part}` is missing:\n{tree}");
+        }
+    };
+    contains(
+        &drawn("KubernetesApplication/web"),
+        &[
+            "KubernetesApplication team/web  Submitted\n",
+            "├─ target  edge  Ready  for AGE, v1.",
+            "round trip AGE\n",
+            "└─ web-settings  ConfigMap settings  Submitted",
+        ],
+    );
+    contains(
+        &drawn("KubernetesTarget/edge"),
+        &[
+            "KubernetesTarget team/edge  Ready\n",
+            "├─ cluster  UID  for AGE, v1.",
+            "├─ secret  eu-kubeconfig",
+            "└─ application  web  Submitted  1/1 resources submitted",
+        ],
+    );
+    contains(
+        &drawn("KubernetesCluster/dev"),
+        &[
+            "KubernetesCluster team/dev  Unbindable\n│ KubernetesClusterClass `nowhere` does not exist",
+            "├─ class  nowhere",
+            "├─ resource  -  no managed resource yet",
+            "└─ target  dev  Missing",
+        ],
+    );
 }
