@@ -33,9 +33,9 @@ use crate::readiness::Readiness;
 use crate::resync;
 use crate::secret_protection;
 use crate::settings::Settings;
+use crate::token_renewal;
 use crate::validator::DefinitionValidator;
 use crate::webhook::{self, CertificateKeeper, ServingCertificate, ServingCertificates};
-use crate::token_renewal;
 use crate::workload;
 
 const WATCHES: &str = "watches";

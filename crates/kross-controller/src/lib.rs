@@ -67,6 +67,6 @@ pub use metrics::{ClusterStatus, SpanCounts, metrics_reference, with_cluster_nam
 pub use preflight::PreflightIntervals;
 pub use readiness::Readiness;
 pub use settings::Settings;
+pub use token_renewal::RenewalSettings;
 pub use validator::{DefinitionValidator, NotADefinition, Submission};
 pub use webhook::{ServingCertificate, ServingCertificates, WebhookOptions};
-pub use token_renewal::RenewalSettings;

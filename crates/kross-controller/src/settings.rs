@@ -8,8 +8,8 @@ use crate::access_reviews::ReviewAges;
 use crate::cluster_connection::ConnectionIntervals;
 use crate::metrics::SpanCounts;
 use crate::preflight::PreflightIntervals;
-use crate::webhook::WebhookOptions;
 use crate::token_renewal::RenewalSettings;
+use crate::webhook::WebhookOptions;
 
 /// The settings of the controller.
 #[derive(Clone, Debug)]
