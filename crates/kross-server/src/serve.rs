@@ -69,6 +69,15 @@ impl Default for ServeOptions {
     }
 }
 
+impl ServeOptions {
+    /// For pages with streams, which stay open as long as somebody looks at them.
+    #[must_use]
+    pub fn for_streams() -> Self {
+        const HOUR: Duration = Duration::from_secs(60 * 60);
+        Self { connection_age: HOUR, connection_grace: Duration::from_secs(1), ..Self::default() }
+    }
+}
+
 /// What every connection of a listener needs.
 struct Server {
     pages: Router,

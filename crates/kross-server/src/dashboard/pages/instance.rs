@@ -1,0 +1,409 @@
+//! The page of an instance: one lane per cluster with the objects in it, what they wait for, and why in one sentence.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kross_api::{ClusterStatus, ManagedResource, ResourceState};
+use kross_cluster::ApiKind;
+use maud::{Markup, html};
+use serde_json::Value as Json;
+
+use super::super::drawing::{Drawing, Edge, Lane, Node};
+use super::super::query::{Query, encoded};
+use super::super::resources::{Resource, resources};
+use super::super::viewer::Viewer;
+use super::{Content, object, parts};
+use crate::read_model::why::Investigation;
+use crate::read_model::{Definition, InstanceView, Tone, for_people, since, text};
+
+/// The name of the lane of the hub.
+const HUB: &str = "hub";
+/// More items of one resource in a cluster are drawn as one node, unless it is opened.
+const FOLD: usize = 3;
+
+/// The address of the page of an instance.
+pub(super) fn address(kind: &ApiKind, namespace: Option<&str>, name: &str) -> String {
+    let (group, plural) = (&kind.group, &kind.plural);
+    format!("/instances/{plural}.{group}/{}/{}", encoded(namespace.unwrap_or("-")), encoded(name))
+}
+
+/// The page of an instance.
+pub(crate) async fn instance(viewer: &Viewer, [kind, namespace, name]: [&str; 3], query: &Query) -> Content {
+    let Ok(kind) = viewer.hub().kind(kind) else {
+        return Content::missing("Instances", &format!("The hub does not serve {kind}."));
+    };
+    let namespace = Some(namespace).filter(|namespace| *namespace != "-");
+    let now = Timestamp::now();
+    let found = match viewer.list(&kind, namespace).await {
+        Err(error) => {
+            return Content::new(
+                name,
+                "Instances",
+                parts::unreadable(&format!("{} objects", kind.kind), &error),
+            );
+        }
+        Ok(all) => all.into_iter().find(|object| text(object, "/metadata/name") == Some(name)),
+    };
+    let Some(found) = found else {
+        return Content::missing(
+            "Instances",
+            &format!("{} {name} does not exist, or does not exist any more.", kind.kind),
+        );
+    };
+    let definition = definition_of(viewer, &kind).await;
+    let view = InstanceView(&found);
+    let resources = definition.as_ref().map(resources).unwrap_or_default();
+    let shown = Shown { view, resources, now, query };
+    let why = match view.is_ready() {
+        true => None,
+        false => Investigation::new(viewer.hub(), now).examine(found.clone()).await.ok(),
+    };
+    let side = match query.given("node") {
+        Some(node) => object::panel(viewer, view, node, query, now).await,
+        None => html! {},
+    };
+    let body = html! {
+        (shown.heading(&kind, definition.as_ref()))
+        @if let Some(why) = &why { (explanation(why)) }
+        div .columns {
+            div .canvas tabindex="0" role="region" aria-label="Objects by cluster" { (shown.drawing().svg()) }
+            aside aria-label="Details" {
+                (side)
+                (conditions(view, now))
+                (timeline(viewer, &found, now).await)
+            }
+        }
+        (shown.table())
+    };
+    Content::new(view.title(), "Instances", body)
+}
+
+async fn definition_of(viewer: &Viewer, kind: &Arc<ApiKind>) -> Option<Definition> {
+    let version = format!("{}/{}", kind.group, kind.version);
+    viewer.definitions().await.ok()?.into_iter().find(|definition| definition.serves(&version, &kind.kind))
+}
+
+/// The sentence that comes first, and the commands that help.
+fn explanation(why: &crate::read_model::why::Answer) -> Markup {
+    html! {
+        section .why aria-label="Why it is not ready" {
+            p { strong { (why.why) } }
+            @if why.chain.len() > 1 {
+                ol .chain {
+                    @for link in &why.chain {
+                        li { (link.object) " " (parts::badge(&link.state, link.tone)) }
+                    }
+                }
+            }
+            @for note in &why.notes { p .note { (note) } }
+            @for next in &why.next { (parts::command(next)) }
+        }
+    }
+}
+
+fn conditions(view: InstanceView<'_>, now: Timestamp) -> Markup {
+    let all = view.0.pointer("/status/conditions").and_then(Json::as_array);
+    html! {
+        section {
+            h2 { "Conditions" }
+            dl .conditions {
+                @for condition in all.into_iter().flatten() {
+                    @let status = condition["status"].as_str().unwrap_or_default();
+                    @let tone = match status { "True" => Tone::Good, "False" => Tone::Bad, _ => Tone::Busy };
+                    dt { (condition["type"].as_str().unwrap_or_default()) }
+                    dd {
+                        (parts::badge(status, tone)) " " (condition["reason"].as_str().unwrap_or_default()) " "
+                        (parts::ago(condition["lastTransitionTime"].as_str(), now))
+                        @if status != "True" {
+                            p .message { (for_people(condition["message"].as_str().unwrap_or_default(), now)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What happened: the Events of the hub about the instance, the newest first.
+async fn timeline(viewer: &Viewer, instance: &Json, now: Timestamp) -> Markup {
+    let view = InstanceView(instance);
+    let uid = text(instance, "/metadata/uid").unwrap_or_default();
+    let namespace = view.namespace().unwrap_or("default");
+    let listed = viewer.list_named("events", Some(namespace)).await;
+    let events = match listed {
+        None => return html! {},
+        Some(Err(error)) => {
+            return html! { section { h2 { "What happened" } (parts::unreadable("Events", &error)) } };
+        }
+        Some(Ok(events)) => events,
+    };
+    let time = |event: &Json| {
+        let at = |path: &str| text(event, path).map(str::to_owned);
+        at("/lastTimestamp")
+            .or_else(|| at("/eventTime"))
+            .or_else(|| at("/metadata/creationTimestamp"))
+            .unwrap_or_default()
+    };
+    let mut about: Vec<(String, Json)> = events
+        .into_iter()
+        .filter(|event| text(event, "/involvedObject/uid") == Some(uid))
+        .map(|event| (time(&event), event))
+        .collect();
+    about.sort_by(|a, b| b.0.cmp(&a.0));
+    html! {
+        section {
+            h2 { "What happened" }
+            @if about.is_empty() { p .note { "No Events. The API server keeps them for an hour." } }
+            ol .timeline {
+                @for (time, event) in about.iter().take(30) {
+                    @let warning = event["type"] == "Warning";
+                    li .warning[warning] {
+                        (parts::ago(Some(time), now)) " "
+                        strong { (event["reason"].as_str().unwrap_or_default()) } " "
+                        span { (for_people(event["message"].as_str().unwrap_or_default(), now)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the page shows of an instance.
+struct Shown<'a> {
+    view: InstanceView<'a>,
+    resources: Vec<Resource>,
+    now: Timestamp,
+    query: &'a Query,
+}
+
+impl Shown<'_> {
+    fn heading(&self, kind: &ApiKind, definition: Option<&Definition>) -> Markup {
+        let view = self.view;
+        let (ready, clusters, objects) = (view.is_ready(), view.clusters().len() + 1, view.resources().len());
+        let (word, tone) = match (ready, view.is_suspended()) {
+            (_, true) => ("Suspended", Tone::Busy),
+            (true, _) => ("Ready", Tone::Good),
+            _ if view.state() == "ERROR" => ("Not ready", Tone::Bad),
+            _ => ("Not ready", Tone::Busy),
+        };
+        html! {
+            nav .crumbs aria-label="Breadcrumb" {
+                a href="/instances" { "Instances" } " › "
+                a href=(format!("/instances?kind={}", encoded(&kind.kind))) { (kind.kind) }
+                @if let Some(namespace) = view.namespace() {
+                    " › " a href=(format!("/instances?namespace={}", encoded(namespace))) { (namespace) }
+                }
+            }
+            h1 {
+                (view.name()) " " (parts::badge(word, tone))
+                small {
+                    (view.state()) " · " (clusters) @if clusters == 1 { " cluster" } @else { " clusters" }
+                    " · " (objects) @if objects == 1 { " object" } @else { " objects" }
+                    @if let Some(definition) = definition {
+                        " · " a href=(format!("/definitions/{}", encoded(definition.name()))) { "definition " (definition.name()) }
+                        @if let Some(revision) = definition.revision() { " · revision " (revision) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn drawing(&self) -> Drawing {
+        let (lanes, index) = self.lanes();
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut of_resource: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for ((id, cluster), entries) in self.grouped() {
+            let lane = index.get(cluster.as_str()).copied().unwrap_or_default();
+            let folds = entries.len() > FOLD && self.query.get("open") != id;
+            let drawn = if folds {
+                vec![self.folded(&id, lane, &entries)]
+            } else {
+                entries.iter().map(|entry| self.node(entry, lane)).collect()
+            };
+            for node in drawn {
+                of_resource.entry(id.clone()).or_default().push(nodes.len());
+                nodes.push(node);
+            }
+        }
+        for resource in self.resources.iter().filter(|resource| resource.external) {
+            if !of_resource.contains_key(&resource.id) {
+                of_resource.entry(resource.id.clone()).or_default().push(nodes.len());
+                nodes.push(self.external(resource, &index));
+            }
+        }
+        let edges = self.edges(&nodes, &of_resource);
+        Drawing { label: format!("Objects of {} by cluster", self.view.title()), lanes, nodes, edges }
+    }
+
+    /// The hub comes first, then the clusters of the status.
+    fn lanes(&self) -> (Vec<Lane>, BTreeMap<String, usize>) {
+        let mut index: BTreeMap<String, usize> = [(String::new(), 0)].into();
+        let hub = Lane { name: HUB.to_owned(), note: "cluster of the instance".to_owned(), tone: Tone::Good };
+        let mut lanes = vec![hub];
+        for cluster in self.view.clusters() {
+            index.insert(cluster.name.clone(), lanes.len());
+            lanes.push(self.lane(&cluster));
+        }
+        for entry in self.view.resources() {
+            let name = entry.cluster.unwrap_or_default();
+            if !index.contains_key(&name) {
+                index.insert(name.clone(), lanes.len());
+                lanes.push(Lane { name, note: String::new(), tone: Tone::Plain });
+            }
+        }
+        (lanes, index)
+    }
+
+    fn lane(&self, cluster: &ClusterStatus) -> Lane {
+        let ready = format!("{}/{} ready", cluster.ready, cluster.total);
+        let (note, tone) = if cluster.connected {
+            let tone = if cluster.ready == cluster.total { Tone::Good } else { Tone::Busy };
+            (format!("connected · {} · {ready}", cluster.mode.as_str().to_lowercase()), tone)
+        } else {
+            let since = since(cluster.since.as_deref(), self.now);
+            (format!("not connected for {since} · {ready}"), Tone::Bad)
+        };
+        Lane { name: cluster.name.clone(), note, tone }
+    }
+
+    /// The entries of the status by resource and cluster, in the order of the status.
+    fn grouped(&self) -> Vec<((String, String), Vec<ManagedResource>)> {
+        let mut groups: Vec<((String, String), Vec<ManagedResource>)> = Vec::new();
+        for entry in self.view.resources() {
+            let key = (entry.id.clone(), entry.cluster.clone().unwrap_or_default());
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, entries)) => entries.push(entry),
+                None => groups.push((key, vec![entry])),
+            }
+        }
+        groups
+    }
+
+    fn node(&self, entry: &ManagedResource, lane: usize) -> Node {
+        let kind = entry.kind.clone().unwrap_or_default();
+        let name = entry.name.clone().unwrap_or_default();
+        let key = key_of(entry);
+        Node {
+            lane,
+            title: entry.id.clone(),
+            note: format!("{kind} {name}").trim().to_owned(),
+            state: entry.state.as_str().to_owned(),
+            tone: tone(entry.state),
+            selected: self.query.get("node") == key,
+            link: self.query.with("node", &key),
+            external: false,
+        }
+    }
+
+    fn folded(&self, id: &str, lane: usize, entries: &[ManagedResource]) -> Node {
+        let ready = entries.iter().filter(|entry| entry.state == ResourceState::Ready).count();
+        let worst = entries.iter().map(|entry| entry.state).max_by_key(|state| match tone(*state) {
+            Tone::Bad => 3,
+            Tone::Busy => 2,
+            Tone::Good => 1,
+            Tone::Plain | Tone::Faint => 0,
+        });
+        let worst = worst.unwrap_or(ResourceState::Ready);
+        Node {
+            lane,
+            title: format!("{id} × {}", entries.len()),
+            note: format!("{ready} of {} ready", entries.len()),
+            state: worst.as_str().to_owned(),
+            tone: tone(worst),
+            link: self.query.with("open", id),
+            selected: false,
+            external: false,
+        }
+    }
+
+    fn external(&self, resource: &Resource, index: &BTreeMap<String, usize>) -> Node {
+        let named = index.iter().find(|(name, _)| {
+            !resource.placement.is_empty() && name.rsplit('/').next() == Some(resource.placement.as_str())
+        });
+        Node {
+            lane: named.map(|(_, lane)| *lane).unwrap_or_default(),
+            title: resource.id.clone(),
+            note: format!("{} · external", resource.kind),
+            state: String::new(),
+            tone: Tone::Plain,
+            link: self.query.with("node", ""),
+            selected: false,
+            external: true,
+        }
+    }
+
+    /// The edges between what is drawn. Where both ends are in several clusters, those within one cluster.
+    fn edges(&self, nodes: &[Node], of_resource: &BTreeMap<String, Vec<usize>>) -> Vec<Edge> {
+        let mut edges = Vec::new();
+        for resource in &self.resources {
+            let Some(readers) = of_resource.get(&resource.id) else { continue };
+            for (read, expression) in &resource.reads {
+                let Some(sources) = of_resource.get(read) else { continue };
+                let pairs = sources.iter().flat_map(|from| readers.iter().map(move |to| (*from, *to)));
+                let lane = |node: usize| nodes.get(node).map(|node| node.lane);
+                let is_many = sources.len() > 1 && readers.len() > 1;
+                edges.extend(pairs.filter(|(from, to)| !is_many || lane(*from) == lane(*to)).map(
+                    |(from, to)| {
+                        let is_open = |node: usize| {
+                            nodes.get(node).is_some_and(|node| matches!(node.tone, Tone::Bad | Tone::Busy))
+                        };
+                        Edge { from, to, label: expression.clone(), blocked: is_open(from) && is_open(to) }
+                    },
+                ));
+            }
+        }
+        edges
+    }
+
+    /// The same as a table, for those who do not see the drawing, and for print.
+    fn table(&self) -> Markup {
+        let entries = self.view.resources();
+        html! {
+            details .objects open[entries.len() <= 40] {
+                summary { "All objects (" (entries.len()) ")" }
+                div .scroll {
+                    table {
+                        thead { tr { th { "Resource" } th { "Object" } th { "Cluster" } th { "State" } th { "Since" } th { "Message" } } }
+                        tbody {
+                            @for entry in &entries {
+                                tr {
+                                    td { a href=(self.query.with("node", &key_of(entry))) { (entry.id) } }
+                                    td { (entry.kind.as_deref().unwrap_or_default()) " " (entry.name.as_deref().unwrap_or_default()) }
+                                    td { (entry.cluster.as_deref().unwrap_or(HUB)) }
+                                    td { (parts::badge(entry.state.as_str(), tone(entry.state))) }
+                                    td { (parts::ago(entry.last_update_time.as_deref(), self.now)) }
+                                    td .message {
+                                        @if let Some(reason) = entry.reason { strong { (reason.as_str()) } " " }
+                                        (for_people(entry.message.as_deref().unwrap_or_default(), self.now))
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What selects an entry: its id, cluster and name.
+pub(super) fn key_of(entry: &ManagedResource) -> String {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}|{}|{}|{}", entry.id, part(&entry.cluster), part(&entry.namespace), part(&entry.name))
+}
+
+pub(super) fn tone(state: ResourceState) -> Tone {
+    match state {
+        ResourceState::Ready => Tone::Good,
+        ResourceState::Error => Tone::Bad,
+        ResourceState::Skipped | ResourceState::Retained => Tone::Faint,
+        ResourceState::Pending
+        | ResourceState::Blocked
+        | ResourceState::Applying
+        | ResourceState::Deleting => Tone::Busy,
+    }
+}
+
+#[cfg(test)]
+mod tests;
