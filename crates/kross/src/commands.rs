@@ -14,6 +14,7 @@ mod cluster;
 mod completion;
 mod controller;
 mod crds;
+mod dashboard;
 mod delete;
 mod demo;
 #[cfg(test)]
@@ -62,6 +63,8 @@ enum Command {
     Controller(controller::Arguments),
     /// Print kross's CustomResourceDefinitions as YAML
     Crds(crds::Arguments),
+    /// Serve pages that show clusters, definitions and instances, on this machine
+    Dashboard(dashboard::Arguments),
     /// Delete an instance, or explain what its deletion would do
     Delete(delete::Arguments),
     /// Run a demo on this machine: a hub, two remote clusters and one graph
@@ -134,6 +137,7 @@ impl Arguments {
             Command::Completion(arguments) => completion::run(&arguments, output),
             Command::Controller(arguments) => controller::run(&arguments, output),
             Command::Crds(arguments) => crds::run(&arguments, output),
+            Command::Dashboard(arguments) => dashboard::run(&arguments, output),
             Command::Delete(arguments) => delete::run(&arguments, output),
             Command::Demo(arguments) => demo::run(&arguments, output),
             Command::Eval(arguments) => eval::run(&arguments, output),

@@ -5,6 +5,8 @@
 mod actions;
 #[path = "operate/adopt.rs"]
 mod adopt;
+#[path = "operate/dashboard.rs"]
+mod dashboard;
 #[path = "operate/flags.rs"]
 mod flags;
 #[path = "operate/lists.rs"]
