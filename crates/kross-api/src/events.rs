@@ -34,7 +34,10 @@ impl EventReason {
     /// Whether the Event needs attention: then its type is `Warning`, otherwise `Normal`.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::Repaired | Self::Pruned | Self::Moved | Self::Retained)
+        !matches!(
+            self,
+            Self::Repaired | Self::Pruned | Self::Moved | Self::Retained | Self::TokenRenewed | Self::Adopted
+        )
     }
 
     /// When it is emitted.
@@ -62,6 +65,13 @@ impl EventReason {
             Self::HookSkipped => "The object of a deletion hook cannot be created",
             Self::ForceDeleted => "A target was deleted although it is used, as its annotation requests",
             Self::ProtectionFailed => "The controller may not change the finalizer of a protected Secret",
+            Self::TokenRenewed => {
+                "The token in the Secret of a registered cluster was renewed before it expires"
+            }
+            Self::TokenRenewalFailed => {
+                "The token in the Secret of a registered cluster cannot be renewed; renewals are tried until it expires, and after that"
+            }
+            Self::Adopted => "`kross adopt` gave objects of a hub that was lost to an instance of this hub",
             Self::Unreadable => {
                 "A definition or an instance cannot be read, such as one that is nested too deeply"
             }
@@ -105,6 +115,13 @@ impl EventReason {
             Self::ProtectionFailed => {
                 "cannot add finalizer `kro.run/protect`: …; allow the controller to patch Secrets in this namespace"
             }
+            Self::TokenRenewed => {
+                "renewed the token of ServiceAccount `kross/hub`; it expires at 2026-02-01T00:00:00Z"
+            }
+            Self::TokenRenewalFailed => {
+                "cannot renew the token of ServiceAccount `kross/hub`: …; it expires at 2026-02-01T00:00:00Z; …"
+            }
+            Self::Adopted => "12 objects in eu of a former hub adopted by `kross adopt`",
             Self::Unreadable => {
                 "Shop is not reconciled: …; its objects are not changed; nest its fields less deeply or delete it"
             }

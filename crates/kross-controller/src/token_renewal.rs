@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use kross_api::{FailureReason, SYSTEM_NAMESPACE};
-use kross_cluster::{
-    Backoff, CredentialLifetime, RenewableSecret, RenewalError, Report, SecretName, Severity, renewal_due,
-};
+use kross_api::{EventReason, FailureReason, SYSTEM_NAMESPACE};
+use kross_cluster::{Backoff, CredentialLifetime, RenewableSecret, RenewalError, SecretName, renewal_due};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::context::Context;
+use crate::events;
 
+/// The action of the Events about renewals.
+const ACTION: &str = "RenewToken";
 /// How many tokens are renewed at once.
 const CONCURRENCY: usize = 4;
 /// The least time between two looks at the Secrets.
@@ -222,7 +223,7 @@ async fn renew(context: &Context, secret: &RenewableSecret) {
             tracing::info!(secret = %name, expires = until, "renewed token of cluster");
             let account = secret.service_account().map(ToString::to_string).unwrap_or_default();
             let note = format!("renewed the token of ServiceAccount `{account}`; it expires at {until}");
-            report(context, secret, Severity::Normal, "TokenRenewed", note);
+            events::emit(context, secret.regarding(), EventReason::TokenRenewed, ACTION, note);
         }
         // The next look reads the new version.
         Err(error) if error.is_conflict() || error.is_fenced() => {
@@ -233,7 +234,7 @@ async fn renew(context: &Context, secret: &RenewableSecret) {
             let delay = context.renewals.failed(secret, version, &context.settings.renewals.backoff);
             let note = failure_note(secret, &error);
             tracing::warn!(secret = %name, cause = note, retry_after = ?delay, "cannot renew token of cluster");
-            report(context, secret, Severity::Warning, "TokenRenewalFailed", note);
+            events::emit(context, secret.regarding(), EventReason::TokenRenewalFailed, ACTION, note);
         }
     }
 }
@@ -258,17 +259,6 @@ fn failure_note(secret: &RenewableSecret, error: &RenewalError) -> String {
         format!("; `kross cluster check {} -n {}` shows more", name.name, name.namespace)
     };
     format!("cannot renew {account}: {error}{deadline}{advice}")
-}
-
-fn report(context: &Context, secret: &RenewableSecret, severity: Severity, reason: &str, note: String) {
-    let Some(events) = &context.events else { return };
-    events.report(Report {
-        regarding: secret.regarding(),
-        severity,
-        reason: reason.to_owned(),
-        action: "RenewToken".to_owned(),
-        note,
-    });
 }
 
 #[cfg(test)]

@@ -29,6 +29,12 @@ wire_enum! {
         ForceDeleted = "ForceDeleted",
         /// The finalizer of a protected Secret cannot be changed.
         ProtectionFailed = "ProtectionFailed",
+        /// The token of a registered cluster was renewed.
+        TokenRenewed = "TokenRenewed",
+        /// The token of a registered cluster cannot be renewed.
+        TokenRenewalFailed = "TokenRenewalFailed",
+        /// Objects of a hub that was lost belong to an instance of this one now.
+        Adopted = "Adopted",
         /// An object cannot be read.
         Unreadable = "Unreadable",
     }

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::managers;
-use kross_cluster::{Digest, ObjectKey, Regarding, Report, Severity, StoredObject};
+use kross_api::{EventReason, managers};
+use kross_cluster::{Digest, ObjectKey, StoredObject};
 use kross_value::{Text, Value};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::object::Definition;
 use crate::context::Context;
+use crate::events;
 use crate::key::Key;
 use crate::repairs::{Cause, Repair, Repairs};
 
@@ -114,15 +115,8 @@ impl<'a> Restore<'a> {
     fn report(&self, context: &Context, message: &str) {
         let Self { definition, crd, .. } = self;
         tracing::warn!(rgd = %definition.name(), crd = %crd.name, cause = message, "repairs of a CustomResourceDefinition back off");
-        if let Some(events) = &context.events {
-            events.report(Report {
-                regarding: Regarding::from(&*definition.object),
-                severity: Severity::Warning,
-                reason: "RepairsBackOff".to_owned(),
-                action: "Reconcile".to_owned(),
-                note: format!("CustomResourceDefinition {}: {message}", crd.name),
-            });
-        }
+        let note = format!("CustomResourceDefinition {}: {message}", crd.name);
+        events::emit(context, &*definition.object, EventReason::RepairsBackOff, "Reconcile", note);
     }
 }
 

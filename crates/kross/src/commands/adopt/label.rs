@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{annotations, labels, managers, whole_seconds};
+use kross_api::{EventReason, annotations, labels, managers, whole_seconds};
 use kross_cluster::{ApiError, ApiKind, ClusterClient, StoredObject};
 use kross_value::Value;
 use serde_json::{Value as Json, json};
@@ -151,7 +151,7 @@ fn event(instance: &StoredObject, note: &str, now: Timestamp) -> Json {
         "metadata": {"name": format!("{}.{:x}", instance.name(), now.as_nanosecond()), "namespace": namespace},
         "involvedObject": {"apiVersion": instance.api_version(), "kind": instance.kind(), "name": instance.name().as_str(),
             "namespace": instance.namespace().map(|namespace| namespace.as_str()), "uid": instance.uid().as_str()},
-        "type": "Normal", "reason": "Adopted", "action": "Adopt", "message": note, "count": 1,
+        "type": "Normal", "reason": EventReason::Adopted.as_str(), "action": "Adopt", "message": note, "count": 1,
         "firstTimestamp": time, "lastTimestamp": time, "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER, "reportingInstance": FIELD_MANAGER})
 }
