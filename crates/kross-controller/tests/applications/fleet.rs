@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kross_controller::Settings;
+use kross_controller::{ConnectionIntervals, Settings};
 use kross_testing::{FaultProxy, Requests, Verb, objects, shared, wait};
-use kube::Api;
-use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 
 use crate::setup::{Running, condition, install_crds, until};
 use crate::world::{api, has_state, template};
 
 const PLANE: &str = "fleet";
+const REMOTE_PLANE: &str = "fleet-eu";
 const NAMESPACE: &str = "fleet";
 const TARGETS: usize = 5;
 const TEMPLATES: usize = 3;
@@ -29,7 +30,8 @@ fn count() -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_afterwards() {
     let count = count();
-    let (hub, eu) = tokio::join!(shared(PLANE), shared("eu"));
+    // A control plane of its own: what other tests apply to theirs changes the counts of objects in ClusterConnections.
+    let (hub, eu) = tokio::join!(shared(PLANE), shared(REMOTE_PLANE));
     let (client, eu_client) = (hub.client().await.unwrap(), eu.client().await.unwrap());
     install_crds(&client, kross_api::crds()).await;
     for client in [&client, &eu_client] {
@@ -41,7 +43,9 @@ async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_af
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let targets = api(&client, "v1alpha1", "KubernetesTarget", NAMESPACE);
     let config = hub_proxy.kubeconfig(hub.admin()).unwrap().config().await.unwrap();
-    let running = Running::start_with(config, Settings::default()).await;
+    let connections =
+        ConnectionIntervals { details: Duration::from_secs(1), ..ConnectionIntervals::default() };
+    let running = Running::start_with(config, Settings { connections, ..Settings::default() }).await;
     for at in 0..TARGETS {
         let (name, secret) = (format!("target-{at}"), format!("target-{at}-connection"));
         let kubeconfig = proxy.virtual_cluster(eu.admin(), &name).unwrap();
@@ -103,7 +107,8 @@ async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_af
     );
     assert_eq!(created, count * TEMPLATES);
 
-    // Nothing is left to do.
+    // Nothing is left to do once the counts of all objects are published.
+    until_counted(&client, count * TEMPLATES).await;
     hub_proxy.clear_requests();
     proxy.clear_requests();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -123,4 +128,21 @@ async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_af
     let sent: Vec<String> = sent.iter().map(|record| record.request.to_string()).collect();
     assert_eq!(sent, [""; 0]);
     running.stop().await;
+}
+
+/// Waits until the ClusterConnections count all resources of applications, each once, and all objects in the one control plane.
+async fn until_counted(client: &Client, resources: usize) {
+    let kind = GroupVersionKind::gvk("kro.run", "v1alpha1", "ClusterConnection");
+    let connections: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    wait::until("the ClusterConnections to count all objects", || async {
+        let all = connections.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let counts = |of: &str| -> Vec<i64> {
+            all.iter().map(|it| it.data["status"][of].as_i64().unwrap_or_default()).collect()
+        };
+        let (instances, objects) = (counts("instances"), counts("objects"));
+        let resources = i64::try_from(resources).unwrap();
+        let is_counted = instances.iter().sum::<i64>() == resources && objects == [resources; TARGETS];
+        if is_counted { Ok(()) } else { Err(format!("instances {instances:?}, objects {objects:?}")) }
+    })
+    .await;
 }
