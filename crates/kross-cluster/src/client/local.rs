@@ -142,16 +142,35 @@ async fn load_kubeconfig(source: &LocalCluster) -> Result<kube::Config, LocalErr
     }
     let is_selected = options.context.is_some() || options.cluster.is_some() || options.user.is_some();
     if is_selected {
-        return kube::Config::from_kubeconfig(&options).await.map_err(|source| LocalError::Kubeconfig {
-            path: PathBuf::from("KUBECONFIG"),
-            source: Box::new(source),
-        });
+        return kube::Config::from_kubeconfig(&options).await.map_err(default_kubeconfig);
     }
     match (kube::Config::infer().await, overrides.server()) {
         (Ok(config), _) => Ok(config),
         (Err(_), Some(server)) => Ok(kube::Config::new(server?)),
-        (Err(source), None) => Err(LocalError::Nowhere(Box::new(source))),
+        // One that is set or exists, and cannot be used.
+        (Err(source), None) => match (default_path(), Kubeconfig::read()) {
+            (Some(_), Err(error)) => Err(default_kubeconfig(error)),
+            (Some(_), Ok(_)) => Err(match kube::Config::from_kubeconfig(&options).await {
+                Err(error) => default_kubeconfig(error),
+                Ok(_) => LocalError::Nowhere(Box::new(source)),
+            }),
+            (None, _) => Err(LocalError::Nowhere(Box::new(source))),
+        },
     }
+}
+
+/// The kubeconfig of the environment, if it is set or exists.
+fn default_path() -> Option<PathBuf> {
+    if let Some(set) = std::env::var_os("KUBECONFIG").filter(|set| !set.is_empty()) {
+        return Some(set.into());
+    }
+    let file = PathBuf::from(std::env::var_os("HOME")?).join(".kube/config");
+    file.exists().then_some(file)
+}
+
+fn default_kubeconfig(source: kube::config::KubeconfigError) -> LocalError {
+    let path = default_path().unwrap_or_else(|| PathBuf::from("~/.kube/config"));
+    LocalError::Kubeconfig { path, source: Box::new(source) }
 }
 
 fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
