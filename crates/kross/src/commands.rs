@@ -23,6 +23,7 @@ mod eval;
 mod events;
 mod explain;
 mod get;
+mod managed;
 mod rbac;
 mod reference;
 mod render;

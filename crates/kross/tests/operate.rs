@@ -1,5 +1,12 @@
 //! The commands for operating, on a real hub with a controller and a remote cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    missing_docs
+)]
 
 #[path = "operate/actions.rs"]
 mod actions;
@@ -13,6 +20,8 @@ mod flags;
 mod lists;
 #[path = "operate/register.rs"]
 mod register;
+#[path = "operate/scale.rs"]
+mod scale;
 #[path = "operate/tree.rs"]
 mod tree;
 #[path = "operate/why.rs"]

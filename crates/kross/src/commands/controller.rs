@@ -105,6 +105,12 @@ pub(super) fn flag_names() -> impl Iterator<Item = &'static str> {
     flags::FLAGS.iter().map(|flag| flag.name)
 }
 
+/// All flags with their help, for the test that each is read.
+#[cfg(test)]
+pub(super) fn flags() -> impl Iterator<Item = (&'static str, &'static str)> {
+    flags::FLAGS.iter().map(|flag| (flag.name, flag.help))
+}
+
 async fn serve_and_reconcile(
     configuration: Configuration,
     log: Arc<dyn LogControl>,

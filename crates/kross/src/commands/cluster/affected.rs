@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use super::registration::address;
 use super::users::{TARGETS, names};
-use crate::commands::get::all_instances;
+use crate::commands::get::{all_instances, listable_instances};
 use crate::hub::{
     ClusterConnectionView, ClusterConnections, ConnectionFlags, Hub, InstanceView, for_people, since, text,
 };
@@ -63,6 +63,25 @@ struct Affected {
     notes: Vec<String>,
 }
 
+impl Affected {
+    /// Whether nobody knows the cluster.
+    fn is_empty(&self) -> bool {
+        let Self { connection, instances, definitions, targets, applications, notes: _ } = self;
+        connection.is_none()
+            && instances.is_empty()
+            && definitions.is_empty()
+            && targets.is_empty()
+            && applications.is_empty()
+    }
+}
+
+/// Whether a Secret does not exist. One that may not be read does.
+async fn is_missing(hub: &Hub, secret: &SecretAddress) -> bool {
+    let Ok(kind) = hub.kind("secrets") else { return false };
+    let found = hub.get(&kind, Some(&secret.namespace), &secret.name).await;
+    matches!(found, Err(error) if error.is_object_not_found())
+}
+
 #[derive(Debug)]
 struct AffectedInstance {
     object: Json,
@@ -81,6 +100,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         let affected = Affected { connection, ..affected(&hub, &secret).await? };
         for note in &affected.notes {
             output.note(format_args!("note: {note}"));
+        }
+        if affected.is_empty() && is_missing(&hub, &secret).await {
+            anyhow::bail!(
+                "there is no cluster `{}`: no Secret has this name, and nothing refers to it; `kross get clusters -A` lists all",
+                secret.status_text()
+            );
         }
         match arguments.output {
             OutputFormat::Json => output.data(serde_json::to_string_pretty(&summary(&secret, &affected))?)?,
@@ -111,7 +136,9 @@ async fn affected(hub: &Hub, secret: &SecretAddress) -> anyhow::Result<Affected>
                 "you may not list instances in all namespaces; those in namespace `{}` are shown",
                 hub.namespace
             ));
-            all_instances(hub, Some(&hub.namespace)).await?
+            let (found, problems) = listable_instances(hub, Some(&hub.namespace)).await?;
+            affected.notes.extend(problems);
+            found
         }
     };
     let uses = |instance: &Json| names(instance, &secret.namespace, &secret.name);
@@ -165,7 +192,7 @@ fn instance(object: Json, secret: &SecretAddress) -> AffectedInstance {
 }
 
 /// Whether a definition names the Secret literally.
-fn names_statically(definition: &Json, secret: &SecretAddress) -> bool {
+pub(super) fn names_statically(definition: &Json, secret: &SecretAddress) -> bool {
     let Ok(definition) = serde_json::from_value::<ResourceGraphDefinition>(definition.clone()) else {
         return false;
     };
