@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use http::{HeaderMap, Request, Response};
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
 use super::credential::HeaderService;
@@ -40,7 +40,15 @@ pub enum LocalError {
         path: PathBuf,
         /// The cause.
         #[source]
-        source: Box<kube::config::KubeconfigError>,
+        source: Box<KubeconfigError>,
+    },
+    /// The kubeconfig is not valid. Says where, and quotes nothing: the line may have a credential.
+    #[error("cannot read the kubeconfig `{}`: {place} is not as expected; check it with `kubectl config view`", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// `line 7 column 3`.
+        place: String,
     },
     /// There is neither a kubeconfig nor a ServiceAccount.
     #[error("no cluster is configured: pass `--kubeconfig`, set `KUBECONFIG`, or run in a pod")]
@@ -136,7 +144,7 @@ async fn load_kubeconfig(source: &LocalCluster) -> Result<kube::Config, LocalErr
         user: overrides.user.clone(),
     };
     if let Some(path) = kubeconfig {
-        let error = |source| LocalError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+        let error = |source| unusable(path.clone(), source);
         let kubeconfig = Kubeconfig::read_from(path).map_err(error)?;
         return kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(error);
     }
@@ -168,9 +176,21 @@ fn default_path() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-fn default_kubeconfig(source: kube::config::KubeconfigError) -> LocalError {
-    let path = default_path().unwrap_or_else(|| PathBuf::from("~/.kube/config"));
-    LocalError::Kubeconfig { path, source: Box::new(source) }
+fn default_kubeconfig(source: KubeconfigError) -> LocalError {
+    unusable(default_path().unwrap_or_else(|| PathBuf::from("~/.kube/config")), source)
+}
+
+fn unusable(path: PathBuf, source: KubeconfigError) -> LocalError {
+    match source {
+        KubeconfigError::Parse(error) => {
+            let place = error.location().map_or_else(
+                || "its text".to_owned(),
+                |at| format!("line {} column {}", at.line(), at.column()),
+            );
+            LocalError::Malformed { path, place }
+        }
+        source => LocalError::Kubeconfig { path, source: Box::new(source) },
+    }
 }
 
 fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
@@ -189,4 +209,21 @@ fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalErro
         .map_err(BoxError::from)
         .service(echo);
     Ok((endpoint, HeaderService::new(service)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_parsed_is_not_quoted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for text in ["users:\n- user: {token: c4nary", "users: c4nary", "c4nary"] {
+            std::fs::write(file.path(), text).unwrap();
+            let source = LocalCluster { kubeconfig: Some(file.path().to_owned()), ..LocalCluster::default() };
+            let error = ClusterClient::local(&source, ClientOptions::default()).await.unwrap_err();
+            let said = format!("{error} {error:?}");
+            assert!(matches!(error, LocalError::Malformed { .. }) && !said.contains("c4nary"), "{said}");
+        }
+    }
 }
