@@ -3,9 +3,7 @@
 
 use clap::ValueEnum;
 use jiff::Timestamp;
-use kross_api::{
-    PlacementOptions, ResolvedCredentials, ResourceGraphDefinition, SecretAddress, lower_placement,
-};
+use kross_api::SecretAddress;
 use serde_json::{Value as Json, json};
 
 use super::registration::address;
@@ -146,7 +144,7 @@ async fn affected(hub: &Hub, secret: &SecretAddress) -> anyhow::Result<Affected>
     affected.instances.sort_by_key(|it| InstanceView(&it.object).title());
     match hub.definitions().await {
         Some(definitions) => {
-            let named = definitions.iter().filter(|definition| names_statically(&definition.0, secret));
+            let named = definitions.iter().filter(|definition| definition.names_statically(secret));
             affected.definitions = named.map(|definition| definition.name().to_owned()).collect();
         }
         None => {
@@ -189,20 +187,6 @@ fn instance(object: Json, secret: &SecretAddress) -> AffectedInstance {
     let (here, elsewhere): (Vec<_>, Vec<_>) = view.resources().into_iter().partition(is_here);
     let counted = (!entries.is_empty()).then(|| entries.iter().map(|cluster| cluster.total).sum());
     AffectedInstance { here, counted, elsewhere: elsewhere.len(), object }
-}
-
-/// Whether a definition names the Secret literally.
-pub(super) fn names_statically(definition: &Json, secret: &SecretAddress) -> bool {
-    let Ok(definition) = serde_json::from_value::<ResourceGraphDefinition>(definition.clone()) else {
-        return false;
-    };
-    let scope = definition.spec.schema.scope();
-    // The controller reports what is wrong with it.
-    let mut ignored = kross_diagnostics::Diagnostics::new();
-    let placement = lower_placement(&definition.spec, PlacementOptions::default(), &mut ignored);
-    placement.references().filter_map(|(_, reference)| reference.static_cluster(scope)).any(
-        |cluster| matches!(&cluster.credentials, ResolvedCredentials::Secret(address) if address == secret),
-    )
 }
 
 fn summary(secret: &SecretAddress, affected: &Affected) -> Json {
@@ -306,23 +290,6 @@ mod tests {
 
     fn secret() -> SecretAddress {
         SecretAddress { namespace: "team".to_owned(), name: "eu".to_owned(), key: "kubeconfig".to_owned() }
-    }
-
-    #[test]
-    fn a_definition_is_affected_only_if_it_names_the_secret_literally() {
-        let definition = |cluster: Json| {
-            json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": {"name": "a"},
-                "spec": {"schema": {"apiVersion": "v1", "kind": "A"}, "resources": [{"id": "a",
-                    "cluster": cluster, "template": {"apiVersion": "v1", "kind": "ConfigMap"}}]}})
-        };
-        assert!(names_statically(&definition(json!({"name": "eu", "namespace": "team"})), &secret()));
-        assert!(!names_statically(&definition(json!({"name": "us", "namespace": "team"})), &secret()));
-        // The namespace is that of each instance, or an expression decides.
-        assert!(!names_statically(&definition(json!({"name": "eu"})), &secret()));
-        assert!(!names_statically(
-            &definition(json!({"name": "${schema.spec.x}", "namespace": "team"})),
-            &secret()
-        ));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use kross_api::SecretAddress;
 use serde_json::Value as Json;
 
-use super::super::affected::names_statically;
 use super::super::grants::{self, Rules};
 use super::super::registration::Registration;
 use super::super::users::names;
@@ -68,7 +67,7 @@ async fn of_the_hub(hub: &Hub, secret: (&str, &str), output: &mut Output) -> any
     };
     let mut rules = Rules::new();
     // A definition whose instances choose their clusters needs something here only if one of them chose this one.
-    for definition in definitions.iter().filter(|it| names_statically(&it.0, &address) || is_user(it)) {
+    for definition in definitions.iter().filter(|it| it.names_statically(&address) || is_user(it)) {
         let mut input = Input::default();
         input.add_text(definition.name(), &kross_api::to_yaml(&definition.0));
         for crd in &crds {
