@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use http::{HeaderMap, Request, Response};
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
 use super::credential::HeaderService;
@@ -92,6 +92,18 @@ impl LocalCluster {
         };
         let contexts = kubeconfig.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
         contexts.into_iter().map(|context| context.name).collect()
+    }
+
+    /// Where the cluster is and which authorities its certificate is verified with, without any credential: for clients that have
+    /// one of their own. Does not contact it.
+    ///
+    /// # Errors
+    /// There is no configuration, or it cannot be used.
+    pub async fn endpoint(&self) -> Result<Endpoint, LocalError> {
+        let mut config = load(self).await?;
+        config.auth_info = AuthInfo::default();
+        // This reads files, which blocks.
+        tokio::task::spawn_blocking(move || endpoint(&config)).await.map_err(|_| LocalError::Cancelled)?
     }
 }
 
@@ -193,12 +205,16 @@ fn unusable(path: PathBuf, source: KubeconfigError) -> LocalError {
     }
 }
 
-fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
+fn endpoint(config: &kube::Config) -> Result<Endpoint, LocalError> {
     // Only the first call in a process has an effect, and all install the same provider.
     let _ = crate::crypto_provider().install_default();
+    let tls = config.rustls_client_config().map_err(|source| LocalError::Credentials(Box::new(source)))?;
+    Ok(Endpoint::new(&config.cluster_url, tls, config.tls_server_name.as_deref())?)
+}
+
+fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
+    let endpoint = endpoint(config)?;
     let credentials = |source| LocalError::Credentials(Box::new(source));
-    let tls = config.rustls_client_config().map_err(credentials)?;
-    let endpoint = Endpoint::new(&config.cluster_url, tls, config.tls_server_name.as_deref())?;
     let echo = tower::service_fn(async |request: Request<Body>| {
         let headers: HeaderMap = request.headers().clone();
         Ok::<_, BoxError>(Response::new(headers))
