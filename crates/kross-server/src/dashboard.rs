@@ -172,11 +172,13 @@ async fn content(viewer: &Viewer, path: &str, query: &Query) -> Content {
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         [] => pages::fleet(viewer, query).await,
+        ["clusters", name @ ..] if !name.is_empty() => pages::cluster(viewer, &name.join("/"), query).await,
         ["definitions"] => pages::definitions(viewer, query).await,
         ["definitions", name] => pages::definition(viewer, name, query).await,
         ["instances"] => pages::instances(viewer, query).await,
         ["instances", kind, namespace, name] => pages::instance(viewer, [kind, namespace, name], query).await,
         ["targets"] => pages::targets(viewer, query).await,
+        ["search"] => pages::search(viewer, query).await,
         _ => Content::missing("Fleet", &format!("There is no page at {path}.")),
     }
 }

@@ -17,6 +17,9 @@ const PAUSE: Duration = Duration::from_millis(700);
 /// How long a page stays as it is without a change. Its caches are used again by then.
 const QUIET: Duration = Duration::from_secs(30);
 
+/// How often a page hears that the connection still stands: one that hears nothing says that it is lost.
+const ALIVE: Duration = Duration::from_secs(10);
+
 struct Watched {
     viewer: Viewer,
     path: String,
@@ -38,7 +41,7 @@ pub(super) fn of_page(
         let event = watched.next().await;
         Some((Ok(event), watched))
     }))
-    .keep_alive(KeepAlive::default())
+    .keep_alive(KeepAlive::new().interval(ALIVE).event(Event::default().event("alive").data("")))
 }
 
 impl Watched {
