@@ -19,6 +19,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let kro = Kro::find_or_build(&Progress::stderr())?;
     let helm = Helm::find_or_build(&Progress::stderr())?;
     let axe = Axe::find_or_download(&Progress::stderr())?;
-    let paths = [kro.program(), helm.program(), axe.script(), assets.directory()].map(|path| path.display().to_string());
+    let paths = [kro.program(), helm.program(), axe.script(), assets.directory()]
+        .map(|path| path.display().to_string());
     writeln!(std::io::stdout().lock(), "{}", paths.join("\n")).context("cannot write to standard output")
 }

@@ -12,8 +12,12 @@
 mod actions;
 #[path = "operate/adopt.rs"]
 mod adopt;
+#[path = "operate/browser.rs"]
+mod browser;
 #[path = "operate/dashboard.rs"]
 mod dashboard;
+#[path = "operate/dashboard_scale.rs"]
+mod dashboard_scale;
 #[path = "operate/flags.rs"]
 mod flags;
 #[path = "operate/lists.rs"]

@@ -66,7 +66,6 @@ fn obtain(sources: &Sources, workspace: &Path, progress: &Progress) -> Result<()
     }
     let bin = workspace.join("bin");
     std::fs::create_dir_all(&bin).map_err(cache::file_error("create", &bin))?;
-    archive::unpack(&packed, &[SCRIPT], &bin).map_err(|source| {
-        AssetsError::Axe(Box::new(download::DownloadError::Archive { address, source }))
-    })
+    archive::unpack(&packed, &[SCRIPT], &bin)
+        .map_err(|source| AssetsError::Axe(Box::new(download::DownloadError::Archive { address, source })))
 }
