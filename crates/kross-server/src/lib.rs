@@ -21,6 +21,7 @@ mod metrics;
 mod probes;
 pub mod read_model;
 mod serve;
+mod stalled;
 mod webhook;
 
 pub use access::{AccessControl, ReviewError};

@@ -25,6 +25,7 @@ fn short() -> ServeOptions {
         handshake_timeout: Duration::from_millis(200),
         header_timeout: Duration::from_millis(200),
         request_timeout: Duration::from_millis(300),
+        write_timeout: LIMIT,
         connection_age: Duration::from_secs(60),
         connection_grace: Duration::from_millis(200),
         ..ServeOptions::default()
@@ -137,6 +138,26 @@ async fn a_client_that_never_reads_its_response_is_disconnected() {
     stalled.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(until_closed(&mut stalled).await.len() < 64 << 20);
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_a_stream_is_disconnected() {
+    // A stream has no end, and its connection may be old.
+    let endless = async || {
+        let chunks = futures::stream::repeat_with(|| Ok::<_, std::convert::Infallible>("x".repeat(64 << 10)));
+        axum::body::Body::from_stream(chunks)
+    };
+    let options = ServeOptions { write_timeout: Duration::from_millis(200), ..short() };
+    let address = start(Router::new().route("/stream", get(endless)), options).await;
+    let mut stalled = TcpStream::connect(address).await.unwrap();
+    stalled.write_all(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    // Nothing is read until the connection is reset, which the kernel reports by a write.
+    let closed = async {
+        while stalled.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, closed).await.expect("disconnected");
 }
 
 #[tokio::test]
