@@ -62,8 +62,8 @@ impl Content {
     }
 }
 
-/// A whole page around its content.
-pub(super) fn page(content: &Content, query: &Query) -> Markup {
+/// A whole page around its content. A user who has logged in can log out.
+pub(super) fn page(content: &Content, query: &Query, user: Option<&str>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -92,6 +92,12 @@ pub(super) fn page(content: &Content, query: &Query) -> Markup {
                     }
                     span #connection role="status" aria-live="polite" { "connecting…" }
                     button #help-button type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" { "?" }
+                    @if let Some(user) = user {
+                        form .account method="post" action="/logout" {
+                            @if !user.is_empty() { span title=(user) { (user.rsplit(':').next().unwrap_or(user)) } " " }
+                            button type="submit" { "Log out" }
+                        }
+                    }
                 }
                 p #lost role="alert" hidden {}
                 main #content tabindex="-1" { (content.body) }

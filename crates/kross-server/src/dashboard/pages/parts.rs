@@ -96,7 +96,7 @@ pub(super) fn unreadable(what: &str, error: &ApiError) -> Markup {
     html! {
         p .notice role="note" {
             @if error.code() == Some(403) {
-                "You may not list " (what) " here. "
+                "You may not list " (what) " here: " (error.message()) ". "
                 "Choose a namespace in which you may, or ask for the permission."
             } @else {
                 "Cannot list " (what) ": " (error.message())
