@@ -7,7 +7,8 @@ use std::time::Duration;
 use base64::Engine;
 use kross_api::ClusterStatus;
 use kross_cluster::{
-    ApiError, Audit, ClientOptions, ClusterClient, ClusterId, KubeconfigPolicy, accept_connection,
+    ApiError, Audit, ClientOptions, ClusterClient, ClusterId, KubeconfigPolicy, RefusalReason,
+    accept_connection,
 };
 use serde_json::Value as Json;
 use tokio::sync::Mutex;
@@ -102,8 +103,15 @@ impl<'a> RemoteClusters<'a> {
             let encoded = object.pointer("/data")?.get(field)?.as_str()?;
             base64::engine::general_purpose::STANDARD.decode(encoded).ok().map(Zeroizing::new)
         };
-        let accepted = accept_connection(read, namespace, &self.hub.remotes.kubeconfigs)
-            .map_err(|refusal| unusable(format!("Secret `{secret}`: {refusal}")))?;
+        let accepted = accept_connection(read, namespace, &self.hub.remotes.kubeconfigs).map_err(
+            |refusal| match refusal.reason() {
+                // No flag changes that, as there is none: the command would have what the reader of the Secret may not.
+                RefusalReason::ExecNotAllowed => unusable(format!(
+                    "the kubeconfig in Secret `{secret}` runs a command, and only the controller does that"
+                )),
+                _ => unusable(format!("Secret `{secret}`: {refusal}")),
+            },
+        )?;
         let method = accepted.method();
         let prepared = accepted.prepare().await.map_err(|error| unusable(error.to_string()))?;
         let mut options = ClientOptions::for_remotes(env!("CARGO_PKG_VERSION"));
