@@ -25,6 +25,7 @@ pub mod checked;
 pub mod env;
 pub mod error;
 pub mod eval;
+pub mod format;
 pub mod library;
 pub mod references;
 pub mod syntax;
