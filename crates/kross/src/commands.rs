@@ -22,6 +22,7 @@ mod documentation;
 mod eval;
 mod events;
 mod explain;
+mod fmt;
 mod get;
 mod managed;
 mod rbac;
@@ -76,6 +77,8 @@ enum Command {
     Events(events::Arguments),
     /// Explain diagnostic codes, or list all of them
     Explain(explain::Arguments),
+    /// Format definitions and other YAML files
+    Fmt(fmt::Arguments),
     /// List instances, definitions or clusters, with their state
     Get(get::Arguments),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
@@ -144,6 +147,7 @@ impl Arguments {
             Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Events(arguments) => events::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
+            Command::Fmt(arguments) => fmt::run(&arguments, output),
             Command::Get(arguments) => get::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
