@@ -17,7 +17,7 @@ use axum::routing::get;
 
 mod assets;
 mod drawing;
-mod layout;
+pub mod layout;
 mod pages;
 mod query;
 mod reader;

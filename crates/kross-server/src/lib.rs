@@ -29,7 +29,9 @@ pub use access::{AccessControl, ReviewError};
 pub use address::{BindAddress, BindError, InvalidAddress, Listener};
 pub use admin::{LogControl, admin_pages, cluster_pages};
 pub use certificate::{CertificateError, CertificateFiles, ServerCertificate};
-pub use dashboard::{Dashboard, NoRandomNumbers, ServedDashboard, ServedDashboardOptions, SessionSecret};
+pub use dashboard::{
+    Dashboard, NoRandomNumbers, ServedDashboard, ServedDashboardOptions, SessionSecret, layout,
+};
 pub use metrics::{ClusterNames, metrics_page};
 pub use probes::probe_pages;
 pub use serve::{ServeOptions, serve};

@@ -24,6 +24,7 @@ mod events;
 mod explain;
 mod fmt;
 mod get;
+mod graph;
 mod managed;
 mod rbac;
 mod reference;
@@ -81,6 +82,8 @@ enum Command {
     Fmt(fmt::Arguments),
     /// List instances, definitions or clusters, with their state
     Get(get::Arguments),
+    /// Draw a definition: resources by cluster, and what they read from each other
+    Graph(graph::Arguments),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
     Rbac(rbac::Arguments),
     /// Reconcile an instance or a definition now
@@ -149,6 +152,7 @@ impl Arguments {
             Command::Explain(arguments) => explain::run(&arguments, output),
             Command::Fmt(arguments) => fmt::run(&arguments, output),
             Command::Get(arguments) => get::run(&arguments, output),
+            Command::Graph(arguments) => graph::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 
+#[path = "authoring/graph.rs"]
+mod graph;
 
 fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

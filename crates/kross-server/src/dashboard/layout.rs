@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 
 /// Width of a node.
-pub(crate) const NODE_WIDTH: i32 = 236;
+pub const NODE_WIDTH: i32 = 236;
 /// Height of a node.
-pub(crate) const NODE_HEIGHT: i32 = 72;
+pub const NODE_HEIGHT: i32 = 72;
 const COLUMN_GAP: i32 = 16;
 const ROW_GAP: i32 = 48;
 const LANE_PADDING: i32 = 16;
@@ -24,41 +24,55 @@ const MAX_LINES: usize = 24;
 
 /// What is placed: the lane of each node, and which node reads which.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LaneGraph {
-    pub(crate) lanes: usize,
+pub struct LaneGraph {
+    /// How many lanes there are.
+    pub lanes: usize,
     /// The lane of each node.
-    pub(crate) nodes: Vec<usize>,
+    pub nodes: Vec<usize>,
     /// From what is read to who reads it.
-    pub(crate) edges: Vec<(usize, usize)>,
+    pub edges: Vec<(usize, usize)>,
     /// Between lanes that stand side by side.
-    pub(crate) lane_gap: i32,
+    pub lane_gap: i32,
 }
 
+/// A position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Point {
-    pub(crate) x: i32,
-    pub(crate) y: i32,
+pub struct Point {
+    /// From the left.
+    pub x: i32,
+    /// From the top.
+    pub y: i32,
 }
 
+/// The place of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LaneBox {
-    pub(crate) x: i32,
-    pub(crate) y: i32,
-    pub(crate) width: i32,
-    pub(crate) height: i32,
+pub struct LaneBox {
+    /// From the left.
+    pub x: i32,
+    /// From the top.
+    pub y: i32,
+    /// Its width.
+    pub width: i32,
+    /// Its height.
+    pub height: i32,
 }
 
 /// Positions of lanes and of the upper left corners of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layout {
-    pub(crate) lanes: Vec<LaneBox>,
-    pub(crate) nodes: Vec<Point>,
-    pub(crate) width: i32,
-    pub(crate) height: i32,
+pub struct Layout {
+    /// The lanes.
+    pub lanes: Vec<LaneBox>,
+    /// The nodes.
+    pub nodes: Vec<Point>,
+    /// The width of all.
+    pub width: i32,
+    /// The height of all.
+    pub height: i32,
 }
 
 /// Places a graph with its lanes side by side.
-pub(crate) fn side_by_side(graph: &LaneGraph) -> Layout {
+#[must_use]
+pub fn side_by_side(graph: &LaneGraph) -> Layout {
     let ranks = ranks(graph);
     let cells = cells(graph, &ranks);
     let columns = columns(graph, &cells);
