@@ -23,6 +23,7 @@ mod eval;
 mod events;
 mod explain;
 mod fmt;
+mod generate;
 mod get;
 mod graph;
 mod managed;
@@ -80,6 +81,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Format definitions and other YAML files
     Fmt(fmt::Arguments),
+    /// Print an instance of a definition, a JSON schema for editors, or documentation
+    Generate(generate::Arguments),
     /// List instances, definitions or clusters, with their state
     Get(get::Arguments),
     /// Draw a definition: resources by cluster, and what they read from each other
@@ -151,6 +154,7 @@ impl Arguments {
             Command::Events(arguments) => events::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
             Command::Fmt(arguments) => fmt::run(&arguments, output),
+            Command::Generate(arguments) => generate::run(&arguments, output),
             Command::Get(arguments) => get::run(&arguments, output),
             Command::Graph(arguments) => graph::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
