@@ -13,6 +13,7 @@ mod check;
 mod cluster;
 mod completion;
 mod controller;
+mod convert;
 mod crds;
 mod dashboard;
 mod delete;
@@ -27,6 +28,7 @@ mod generate;
 mod get;
 mod graph;
 mod managed;
+mod new;
 mod rbac;
 mod reference;
 mod render;
@@ -65,6 +67,8 @@ enum Command {
     Completion(completion::Arguments),
     /// Run the controller (accepts kro's flags)
     Controller(controller::Arguments),
+    /// Turn manifests, Helm or kustomize output into a definition
+    Convert(convert::Arguments),
     /// Print kross's CustomResourceDefinitions as YAML
     Crds(crds::Arguments),
     /// Serve pages that show clusters, definitions and instances, on this machine
@@ -87,6 +91,8 @@ enum Command {
     Get(get::Arguments),
     /// Draw a definition: resources by cluster, and what they read from each other
     Graph(graph::Arguments),
+    /// Make a definition from running objects, files or a template
+    New(new::Arguments),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
     Rbac(rbac::Arguments),
     /// Reconcile an instance or a definition now
@@ -146,6 +152,7 @@ impl Arguments {
             Command::Cluster(arguments) => cluster::run(&arguments, output),
             Command::Completion(arguments) => completion::run(&arguments, output),
             Command::Controller(arguments) => controller::run(&arguments, output),
+            Command::Convert(arguments) => convert::run(&arguments, output),
             Command::Crds(arguments) => crds::run(&arguments, output),
             Command::Dashboard(arguments) => dashboard::run(&arguments, output),
             Command::Delete(arguments) => delete::run(&arguments, output),
@@ -157,6 +164,7 @@ impl Arguments {
             Command::Generate(arguments) => generate::run(&arguments, output),
             Command::Get(arguments) => get::run(&arguments, output),
             Command::Graph(arguments) => graph::run(&arguments, output),
+            Command::New(arguments) => new::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 
+#[path = "authoring/convert.rs"]
+mod convert;
 #[path = "authoring/generate.rs"]
 mod generate;
 #[path = "authoring/graph.rs"]

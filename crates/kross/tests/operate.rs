@@ -22,6 +22,8 @@ mod dashboard_scale;
 mod flags;
 #[path = "operate/lists.rs"]
 mod lists;
+#[path = "operate/new.rs"]
+mod new;
 #[path = "operate/register.rs"]
 mod register;
 #[path = "operate/scale.rs"]

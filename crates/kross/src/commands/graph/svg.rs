@@ -12,7 +12,7 @@ const NODE_LENGTH: usize = 34;
 /// Characters of an expression beside its edge.
 const LABEL_LENGTH: usize = 40;
 /// Between lanes: the edges that cross, with their expressions.
-const LANE_GAP: i32 = 60;
+const LANE_GAP: i32 = 176;
 /// The height of the title above the lanes.
 const TITLE: i32 = 40;
 
