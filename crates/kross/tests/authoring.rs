@@ -14,6 +14,8 @@ mod convert;
 mod generate;
 #[path = "authoring/graph.rs"]
 mod graph;
+#[path = "authoring/integrations.rs"]
+mod integrations;
 
 fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
