@@ -122,22 +122,34 @@ impl Drawing {
                     }
                 }
                 @for (lane, place) in self.lanes.iter().zip(&placed.lanes) { (lane_box(lane, *place)) }
-                @for edge in &self.edges { (self.edge(edge, placed, form, prefix)) }
+                @for at in 0..self.edges.len() { (self.edge(at, placed, form, prefix)) }
                 @for (node, place) in self.nodes.iter().zip(&placed.nodes) { (node_box(node, *place)) }
             }
         }
     }
 
-    fn edge(&self, edge: &Edge, placed: &Layout, form: Form, prefix: &str) -> Markup {
+    fn edge(&self, at: usize, placed: &Layout, form: Form, prefix: &str) -> Markup {
+        let Some(edge) = self.edges.get(at) else { return html! {} };
         let (Some(from), Some(to)) = (placed.nodes.get(edge.from), placed.nodes.get(edge.to)) else {
             return html! {};
         };
         let lane = |node: usize| self.nodes.get(node).map(|node| node.lane).unwrap_or_default();
         let (first, second) = (lane(edge.from), lane(edge.to));
         let crossing = first != second;
-        let route = route(*from, *to, crossing, form, first.abs_diff(second) > 1);
+        let is_between = |place: &Point| place.x == from.x && from.y < place.y && place.y < to.y;
+        let is_obstructed = from.x == to.x && placed.nodes.iter().any(is_between);
+        let route = match (crossing, form) {
+            (false, _) if is_obstructed => beside(*from, *to),
+            (false, _) => downwards(*from, *to),
+            (true, Form::Wide) => across(*from, *to, first.abs_diff(second) > 1),
+            (true, Form::Stacked) => around(*from, *to),
+        };
         let is_selected = |node: usize| self.nodes.get(node).is_some_and(|node| node.selected);
-        let shown = self.labels || edge.blocked || is_selected(edge.from) || is_selected(edge.to);
+        // The same expression of the same node is said once.
+        let mut before = self.edges.iter().take(at);
+        let is_first = !before.any(|it| it.from == edge.from && it.label == edge.label);
+        let shown =
+            (is_first && (self.labels || edge.blocked)) || is_selected(edge.from) || is_selected(edge.to);
         let marker = if edge.blocked { "blocked" } else { "plain" };
         html! {
             g .edge.crossing[crossing].blocked[edge.blocked].shown[shown && form == Form::Wide] {
@@ -173,14 +185,6 @@ struct Route {
     label: Point,
 }
 
-fn route(from: Point, to: Point, crossing: bool, form: Form, far: bool) -> Route {
-    match (crossing, form) {
-        (false, _) => downwards(from, to),
-        (true, Form::Wide) => across(from, to, far),
-        (true, Form::Stacked) => around(from, to),
-    }
-}
-
 /// From the lower edge to the upper edge, within a lane.
 fn downwards(from: Point, to: Point) -> Route {
     let (x1, y1) = (from.x + NODE_WIDTH / 2, from.y + NODE_HEIGHT);
@@ -188,6 +192,15 @@ fn downwards(from: Point, to: Point) -> Route {
     let middle = (y1 + y2) / 2;
     let path = format!("M{x1} {y1} C{x1} {middle} {x2} {middle} {x2} {y2}");
     Route { path, label: Point { x: (x1 + x2) / 2, y: middle + 4 } }
+}
+
+/// Past the nodes between its ends, within a lane.
+fn beside(from: Point, to: Point) -> Route {
+    let (x, y1, y2) = (from.x, from.y + NODE_HEIGHT / 2, to.y + NODE_HEIGHT / 2);
+    let (side, middle) = (x - 18, (y1 + y2) / 2);
+    let path =
+        format!("M{x} {y1} C{side} {y1} {side} {} {side} {middle} S{side} {y2} {} {y2}", y1 + 30, x - 1);
+    Route { path, label: Point { x: x + NODE_WIDTH / 2, y: from.y + NODE_HEIGHT + 14 } }
 }
 
 /// From side to side, between lanes that stand side by side.

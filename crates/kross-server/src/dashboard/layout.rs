@@ -11,11 +11,11 @@ pub const NODE_WIDTH: i32 = 236;
 pub const NODE_HEIGHT: i32 = 72;
 const COLUMN_GAP: i32 = 16;
 const ROW_GAP: i32 = 48;
-const LANE_PADDING: i32 = 16;
+const LANE_PADDING: i32 = 20;
 /// Between lanes on top of each other.
 const STACK_GAP: i32 = 24;
 /// Beside lanes on top of each other: the edges that cross them.
-const STACK_MARGIN: i32 = 48;
+const STACK_MARGIN: i32 = 44;
 pub(crate) const LANE_HEADER: i32 = 64;
 /// Nodes of one rank that stand side by side in a lane; further ones go below.
 const MAX_COLUMNS: usize = 2;

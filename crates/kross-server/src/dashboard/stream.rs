@@ -51,7 +51,7 @@ pub(super) fn of_page(
             None => Some((Ok(Event::default().event("login").data("")), None)),
         }
     }))
-    .keep_alive(KeepAlive::new().interval(ALIVE).event(Event::default().event("alive").data("")))
+    .keep_alive(KeepAlive::new().interval(ALIVE).event(Event::default().event("alive").data("1")))
 }
 
 impl Watched {

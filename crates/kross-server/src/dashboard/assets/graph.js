@@ -3,6 +3,8 @@
 const LEAST = 0.2;
 const MOST = 3;
 let zoom = 1;
+// Until the user chooses a size, the graph is as large as fits and is readable.
+let chosen = false;
 
 const canvas = () => document.querySelector('.canvas');
 const graph = () => [...document.querySelectorAll('svg.graph')].find((it) => it.getClientRects().length > 0);
@@ -31,6 +33,7 @@ function fitting() {
 
 export function zoomBy(what) {
   if (!graph()) return;
+  chosen = what !== 'fit';
   if (what === 'in') apply(zoom * 1.2);
   else if (what === 'out') apply(zoom / 1.2);
   else if (what === 'fit') apply(fitting());
@@ -53,7 +56,7 @@ function map() {
 }
 
 export function refresh() {
-  if (graph()) apply(zoom);
+  if (graph()) apply(chosen ? zoom : Math.max(0.6, fitting()));
 }
 
 // Moves the focus to the nearest node in a direction.
@@ -100,6 +103,7 @@ export function begin() {
     const area = event.target.closest('.canvas');
     if (!area || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
+    chosen = true;
     const frame = area.getBoundingClientRect();
     apply(zoom * (event.deltaY < 0 ? 1.1 : 1 / 1.1), { x: event.clientX - frame.left, y: event.clientY - frame.top });
   }, { passive: false });
@@ -118,8 +122,7 @@ export function begin() {
   });
   document.addEventListener('scroll', (event) => event.target.matches?.('.canvas') && map(), true);
   addEventListener('resize', refresh);
-  // A graph that is larger than its window begins as large as it is readable.
-  if (graph()) apply(Math.max(0.6, fitting()));
+  refresh();
   // A folded collection that is opened, or a selected node, comes into view.
   document.querySelector('svg.graph.wide .node.selected')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
 }

@@ -11,7 +11,7 @@ use super::super::viewer::{Listed, Viewer};
 use super::fleet::{TARGETS, or_dash};
 use super::instances::{Found, all, state};
 use super::{Content, instance, parts};
-use crate::read_model::{CONNECTIONS, Definition, Fleet, FleetCluster, InstanceView, for_people};
+use crate::read_model::{CONNECTIONS, Definition, Fleet, FleetCluster, InstanceView};
 
 /// The page.
 pub(crate) async fn cluster(viewer: &Viewer, name: &str, query: &Query) -> Content {
@@ -33,10 +33,10 @@ pub(crate) async fn cluster(viewer: &Viewer, name: &str, query: &Query) -> Conte
     let (word, tone) = cluster.state_word();
     let body = html! {
         nav .crumbs aria-label="Breadcrumb" { a href="/" { "Fleet" } }
-        h1 { (name) (parts::badge(word, tone)) small { "since " (parts::ago(cluster.since.as_deref(), now)) } }
+        h1 { (name) (parts::badge(word, tone)) small { "for " (parts::ago(cluster.since.as_deref(), now)) } }
         (answer(&cluster, now))
         @for (kind, error) in &refused { (parts::unreadable(&format!("{} objects", kind.kind), error)) }
-        div .columns {
+        div .columns.split {
             div { (affected(&using, name, query, now)) }
             aside aria-label="Details" {
                 (facts(&cluster, now))
@@ -71,9 +71,9 @@ fn answer(cluster: &FleetCluster, now: Timestamp) -> Markup {
                 @if cluster.is_connected() {
                     p { strong { "It is connected." } }
                 } @else {
-                    p { strong { (for_people(&cluster.message, now)) } }
+                    p { strong { (parts::prose(&instance::sentence(&cluster.message), now)) } }
                 }
-                @for warning in &cluster.warnings { p .note { (warning) } }
+                @for warning in &cluster.warnings { p .note { (parts::prose(warning, now)) } }
             }
             div {
                 (parts::command(&check))
@@ -90,7 +90,7 @@ fn facts(cluster: &FleetCluster, now: Timestamp) -> Markup {
             dl {
                 dt { "Secret" } dd { (cluster.name) }
                 @if let Some(reason) = &cluster.reason { dt { "Reason" } dd { (reason) } }
-                dt { "Last contact" } dd { @if cluster.is_connected() { "now" } @else { (parts::ago(cluster.last_contact.as_deref(), now)) } }
+                dt { "Last contact" } dd { @if cluster.is_connected() { "now" } @else { (parts::ago(cluster.last_contact.as_deref(), now)) " ago" } }
                 dt { "Mode" } dd { (or_dash(&cluster.mode.to_lowercase())) }
                 dt { "Round trip" } dd { (or_dash(&cluster.round_trip)) }
                 dt { "Version" } dd { (or_dash(&cluster.version)) }
@@ -132,7 +132,7 @@ fn affected(using: &[&Found], name: &str, query: &Query, now: Timestamp) -> Mark
                                 td { (parts::badge(word, tone)) }
                                 td .number { (ready(&here)) " / " (here.len()) }
                                 td .number { (elsewhere) }
-                                td .message { (for_people(view.message().unwrap_or_default(), now)) }
+                                (parts::cell(view.message().unwrap_or_default(), now))
                             }
                         }
                     }

@@ -1,7 +1,7 @@
 //! The page of a definition: its graph with the expressions on the edges, its conditions with the excerpts of mistakes, its
 //! revisions, and its instances by state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -12,9 +12,10 @@ use super::super::query::{Query, encoded};
 use super::super::resources::{Resource, resources};
 use super::super::viewer::Viewer;
 use super::{Content, definitions, instances, parts, yaml};
-use crate::read_model::{Definition, InstanceView, Tone, for_people};
+use crate::read_model::{Definition, InstanceView, Tone};
 
 mod difference;
+mod mistakes;
 
 /// The page.
 pub(crate) async fn definition(viewer: &Viewer, name: &str, query: &Query) -> Content {
@@ -38,69 +39,23 @@ pub(crate) async fn definition(viewer: &Viewer, name: &str, query: &Query) -> Co
                 @if let Some(revision) = definition.revision() { " · revision " (revision) }
             }
         }
-        (mistakes(&definition, now))
-        div .columns {
-            div {
-                @if all.is_empty() { (parts::empty("No resources", "This definition has no resources: its instances have only a status.", None)) }
-                @else { (drawing(&all, query).canvas()) }
-                (difference::revisions(viewer, &definition, query, now).await)
-            }
+        (mistakes::mistakes(&definition, now))
+        div .columns.beside[selected.is_some()] {
+            @if all.is_empty() { (parts::empty("No resources", "This definition has no resources: its instances have only a status.", None)) }
+            @else { (drawing(&all, query).canvas()) }
             aside aria-label="Details" {
                 @if let Some(resource) = selected { (panel(&definition, resource, &all, query)) }
+            }
+        }
+        div .below {
+            (difference::revisions(viewer, &definition, query, now).await)
+            div {
                 (counts(viewer, &definition).await)
                 section { h2 { "Conditions" } (parts::conditions(&definition.0, now)) }
             }
         }
     };
     Content::new(name, "Definitions", body)
-}
-
-/// Conditions that are not true, with their whole message: it has the excerpt of a mistake, its code and its fix.
-fn mistakes(definition: &Definition, now: Timestamp) -> Markup {
-    let all = definition.0.pointer("/status/conditions").and_then(Json::as_array);
-    let open = all.into_iter().flatten().filter(|it| it["status"] == "False" && it["type"] != "Ready");
-    let mut said: Vec<&str> = Vec::new();
-    html! {
-        @for condition in open {
-            @let message = condition["message"].as_str().unwrap_or_default();
-            @if !said.contains(&message) {
-                section .answer.bad.diagnostics aria-label="What is wrong with it" {
-                    div {
-                        p { strong { (condition["reason"].as_str().unwrap_or_default()) } " " span .note { (condition["type"].as_str().unwrap_or_default()) } }
-                        pre tabindex="0" { @for line in for_people(message, now).lines() { (diagnostic_line(line)) "\n" } }
-                    }
-                    div {
-                        (parts::command(&format!("kross why rgd/{}", definition.name())))
-                        @for code in codes(message) { (parts::command(&format!("kross explain {code}"))) }
-                    }
-                }
-            }
-            ({ said.push(message); "" })
-        }
-    }
-}
-
-/// A line of a diagnostic, coloured by what it is.
-fn diagnostic_line(line: &str) -> Markup {
-    let start = line.trim_start();
-    let class = match () {
-        () if start.starts_with("error") => "bad",
-        () if start.starts_with("warning") => "busy",
-        () if start.starts_with("= help") || start.starts_with("help") => "good",
-        () if start.starts_with("-->") || start.starts_with('|') => "faint",
-        () => "plain",
-    };
-    html! { span .(class) { (line) } }
-}
-
-/// The codes of diagnostics in a text, such as `K012`.
-fn codes(text: &str) -> BTreeSet<&str> {
-    let words = text.split(|character: char| !character.is_ascii_alphanumeric());
-    let is_code = |word: &&str| {
-        word.strip_prefix('K')
-            .is_some_and(|digits| digits.len() == 3 && digits.bytes().all(|it| it.is_ascii_digit()))
-    };
-    words.filter(is_code).collect()
 }
 
 /// One lane per cluster as it is written in the definition.
@@ -231,16 +186,5 @@ async fn counts(viewer: &Viewer, definition: &Definition) -> Markup {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_codes_of_diagnostics_are_found_once() {
-        let found = codes("error[K012]: a\nerror[K003]: b (K012) KEY K1234");
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["K003", "K012"]);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::super::query::{Query, encoded};
 use super::super::viewer::Viewer;
 use super::{Content, parts};
-use crate::read_model::{Definition, InstanceView, Tone, failed_condition, for_people, text};
+use crate::read_model::{Definition, InstanceView, Tone, failed_condition, text};
 
 /// The address of the page of a definition.
 pub(super) fn address(name: &str) -> String {
@@ -114,7 +114,7 @@ fn row(definition: &Definition, counts: Option<(usize, usize)>, now: Timestamp) 
                 }
             }
             td { (parts::ago(text(&definition.0, "/metadata/creationTimestamp"), now)) }
-            td .message title=(failed) { (for_people(message, now)) }
+            (parts::cell(message, now))
         }
     }
 }

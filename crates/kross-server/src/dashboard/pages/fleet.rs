@@ -16,6 +16,8 @@ pub(super) const TARGETS: &str = "kubernetestargets.workload.crossplane.io";
 const CLAIMS: &str = "kubernetesclusters.compute.crossplane.io";
 /// Credentials that expire sooner are worth a look.
 const SOON: i64 = 14 * 86_400;
+/// Credentials that expire later need not be shown.
+const YEAR: i64 = 365 * 86_400;
 
 /// The address of the page of a cluster, by the Secret of its kubeconfig as statuses have it.
 pub(super) fn address(name: &str) -> String {
@@ -83,8 +85,9 @@ fn figures(fleet: &Fleet, now: Timestamp) -> Markup {
     let objects: i64 = fleet.hub.objects + fleet.remotes.iter().map(|it| it.objects).sum::<i64>();
     let tone = |failing: usize| if failing == 0 { Tone::Good } else { Tone::Bad };
     let expiry = fleet.next_expiry();
-    let is_soon =
-        |time: &str| time.parse::<Timestamp>().is_ok_and(|then| then.as_second() - now.as_second() < SOON);
+    let within = |time: &str, seconds: i64| {
+        time.parse::<Timestamp>().is_ok_and(|then| then.as_second() - now.as_second() < seconds)
+    };
     html! {
         ul .tiles {
             (parts::tile(&html! { (connected) " / " (fleet.remotes.len()) }, "clusters connected", tone(lost), (lost > 0).then_some("/?failing=1")))
@@ -92,8 +95,9 @@ fn figures(fleet: &Fleet, now: Timestamp) -> Markup {
                 Some(if fleet.hub.not_ready > 0 { "/instances?failing=1" } else { "/instances" })))
             (parts::tile(&html! { (objects) }, "objects managed", Tone::Plain, None))
             @match expiry {
-                Some((time, cluster)) => (parts::tile(&parts::until(time, now), &format!("the next credential expires ({})", cluster.name),
-                    if is_soon(time) { Tone::Busy } else { Tone::Plain }, Some(&address(&cluster.name)))),
+                Some((time, cluster)) if within(time, YEAR) => (parts::tile(&parts::until(time, now), &format!("the next credential expires ({})", cluster.name),
+                    if within(time, SOON) { Tone::Busy } else { Tone::Plain }, Some(&address(&cluster.name)))),
+                Some(_) => (parts::tile(&html! { "> 1 year" }, "until the next credential expires", Tone::Plain, None)),
                 None => (parts::tile(&html! { "–" }, "no credential tells when it expires", Tone::Plain, None)),
             }
         }
@@ -159,8 +163,7 @@ fn row(cluster: &FleetCluster, now: Timestamp) -> Markup {
 async fn hub_row(hub: &FleetCluster, viewer: &Viewer) -> Markup {
     let client = viewer.hub().client.client();
     let asked = tokio::time::timeout(std::time::Duration::from_secs(2), client.apiserver_version());
-    let version =
-        asked.await.ok().and_then(Result::ok).map(|it| it.git_version.trim_start_matches('v').to_owned());
+    let version = asked.await.ok().and_then(Result::ok).map(|it| it.git_version);
     html! {
         tr {
             th scope="row" { a href="/instances" { "hub" } small { "cluster of the instances" } }
@@ -195,7 +198,7 @@ fn published(targets: &[Json], claims: &[Json], now: Timestamp) -> Markup {
                         li {
                             (parts::badge("Not ready", Tone::Bad)) " " (view.title()) " "
                             (parts::ago(condition(object, "Ready").and_then(|it| it["lastTransitionTime"].as_str()), now)) " "
-                            span .note { (for_people(view.message().or(text(object, "/status/message")).unwrap_or_default(), now)) }
+                            span .note { (parts::prose(view.message().or(text(object, "/status/message")).unwrap_or_default(), now)) }
                         }
                     }
                 }

@@ -74,19 +74,17 @@ pub(crate) async fn instance(viewer: &Viewer, [kind, namespace, name]: [&str; 3]
     let body = html! {
         (shown.heading(&kind, definition.as_ref()))
         (explanation(view, why.as_ref(), now))
-        div .columns {
-            div {
-                @if view.resources().is_empty() && resources.is_empty() {
-                    (parts::empty("Nothing is drawn yet", "No controller has reconciled this instance, and you may not read its definition.", Some(&format!("kross why {}", view.argument()))))
-                } @else { (shown.drawing().canvas()) }
-                (timeline::section(viewer, &found, now).await)
-                (shown.table())
-            }
-            aside aria-label="Details" {
-                (side)
-                section { h2 { "Conditions" } (parts::conditions(&found, now)) }
-            }
+        div .columns.beside[query.given("node").is_some()] {
+            @if view.resources().is_empty() && resources.is_empty() {
+                (parts::empty("Nothing is drawn yet", "No controller has reconciled this instance, and you may not read its definition.", Some(&format!("kross why {}", view.argument()))))
+            } @else { (shown.drawing().canvas()) }
+            aside aria-label="Details" { (side) }
         }
+        div .below {
+            (timeline::section(viewer, &found, now).await)
+            section { h2 { "Conditions" } (parts::conditions(&found, now)) }
+        }
+        (shown.table())
     };
     Content::new(view.title(), "Instances", body)
 }
@@ -113,18 +111,20 @@ fn explanation(view: InstanceView<'_>, why: Option<&Answer>, now: Timestamp) -> 
                     p { strong { "Everything is as desired." } }
                     p .note { (view.resources().len()) " objects, ready for " (parts::ago(ready, now)) }
                 },
-                None => div { p { strong { (for_people(view.message().unwrap_or("It is not ready."), now)) } } },
+                None => div { p { strong { (parts::prose(&sentence(view.message().unwrap_or("it is not ready")), now)) } } },
                 Some(why) => {
                     div {
-                        p { strong { (sentence(&why.why)) } }
+                        p { strong { (parts::prose(&sentence(&why.why), now)) } }
+                        @for note in &why.notes { p .note { (parts::prose(note, now)) } }
+                    }
+                    div {
+                        @for next in &why.next { (parts::command(next)) }
                         @if why.chain.len() > 1 {
                             ol .chain {
                                 @for link in &why.chain { li { (link.object) " " (parts::badge(&link.state, link.tone)) } }
                             }
                         }
-                        @for note in &why.notes { p .note { (note) } }
                     }
-                    div { @for next in &why.next { (parts::command(next)) } }
                 }
             }
         }
@@ -132,7 +132,7 @@ fn explanation(view: InstanceView<'_>, why: Option<&Answer>, now: Timestamp) -> 
 }
 
 /// A text with a capital letter, as a sentence begins.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
@@ -256,17 +256,24 @@ impl Shown<'_> {
         let kind = entry.kind.clone().unwrap_or_default();
         let name = entry.name.clone().unwrap_or_default();
         let key = key_of(entry);
+        let is_summary =
+            entry.name.is_none() && self.resources.iter().any(|it| it.id == entry.id && it.collection);
         let message =
             entry.message.as_deref().map(|message| for_people(message, self.now)).unwrap_or_default();
         let reason = entry.reason.map(|reason| reason.as_str().to_owned());
         // Without a reason, the first words of the message say what it waits for.
         let reason = reason.unwrap_or_else(|| {
-            if entry.state == ResourceState::Ready { String::new() } else { message.clone() }
+            if entry.state == ResourceState::Ready { String::new() } else { message.replace('`', "") }
         });
         Node {
             lane,
             title: entry.id.clone(),
-            note: format!("{kind} {name}").trim().to_owned(),
+            note: if is_summary {
+                format!("{kind} · collection")
+            } else {
+                format!("{kind} {name}").trim().to_owned()
+            },
+            folded: is_summary,
             state: entry.state.as_str().to_owned(),
             tone: tone(entry.state),
             selected: self.query.get("node") == key,
@@ -362,10 +369,7 @@ impl Shown<'_> {
                                     td { (entry.cluster.as_deref().unwrap_or(HUB)) }
                                     td { (parts::badge(entry.state.as_str(), tone(entry.state))) }
                                     td { (parts::ago(entry.last_update_time.as_deref(), self.now)) }
-                                    td .message {
-                                        @if let Some(reason) = entry.reason { strong { (reason.as_str()) } " " }
-                                        (for_people(entry.message.as_deref().unwrap_or_default(), self.now))
-                                    }
+                                    (parts::cell(&said(entry), self.now))
                                 }
                             }
                         }
@@ -374,6 +378,12 @@ impl Shown<'_> {
             }
         }
     }
+}
+
+/// What the status says of an entry.
+fn said(entry: &ManagedResource) -> String {
+    let parts = entry.reason.map(|it| it.as_str().to_owned()).into_iter().chain(entry.message.clone());
+    parts.collect::<Vec<_>>().join(": ")
 }
 
 /// What selects an entry: its id, cluster and name.

@@ -13,7 +13,7 @@ use super::super::query::Query;
 use super::super::viewer::Viewer;
 use super::instance::address;
 use super::{Content, parts};
-use crate::read_model::{Definition, InstanceView, Tone, condition, for_people, text};
+use crate::read_model::{Definition, InstanceView, Tone, condition, text};
 
 /// An instance with its kind.
 pub(super) struct Found {
@@ -137,7 +137,7 @@ fn row(found: &Found, now: Timestamp) -> Markup {
                     _ => {}
                 }
             }
-            td .message title=(for_people(view.message().unwrap_or_default(), now)) { (for_people(view.message().unwrap_or_default(), now)) }
+            (parts::cell(view.message().unwrap_or_default(), now))
         }
     }
 }

@@ -14,7 +14,7 @@ use super::super::viewer::Viewer;
 use super::instance::{HUB, key_of, tone};
 use super::{parts, timeline, yaml};
 use crate::read_model::why::commands_for;
-use crate::read_model::{Definition, InstanceView, RemoteClusters, for_people, read_object};
+use crate::read_model::{Definition, InstanceView, RemoteClusters, read_object};
 
 /// Values that a panel shows at most: each is read from its cluster.
 const MAX_VALUES: usize = 12;
@@ -63,7 +63,7 @@ impl Selected<'_> {
             section .object {
                 h2 { (entry.id) (parts::badge(entry.state.as_str(), tone(entry.state))) }
                 (close(query))
-                @if let Some(message) = &entry.message { p .says { (for_people(message, self.now)) } }
+                @if let Some(message) = &entry.message { p .says { (parts::prose(message, self.now)) } }
                 @for command in self.commands(entry) { (parts::command(&command)) }
                 (self.facts(entry))
                 (values)
@@ -183,7 +183,10 @@ impl Selected<'_> {
     /// Reads the object in its cluster with the user's own rights.
     async fn read(&self, remotes: &RemoteClusters<'_>, entry: &ManagedResource) -> Result<Live, String> {
         let (Some(version), Some(kind), Some(name)) = (&entry.api_version, &entry.kind, &entry.name) else {
-            return Err("It has no object yet.".to_owned());
+            return Err(match entry.kind {
+                Some(_) => "The status sums up the objects of this collection.".to_owned(),
+                None => "It has no object yet.".to_owned(),
+            });
         };
         let client = match &entry.cluster {
             None => self.viewer.hub().client.clone(),

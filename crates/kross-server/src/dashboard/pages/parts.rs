@@ -34,6 +34,21 @@ pub(super) fn until(time: &str, now: Timestamp) -> Markup {
     }
 }
 
+/// A sentence, with ages in place of times; what it quotes is code.
+pub(super) fn prose(text: &str, now: Timestamp) -> Markup {
+    let text = for_people(text, now);
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// A sentence in a cell: two lines of it, and all of it on hover.
+pub(super) fn cell(text: &str, now: Timestamp) -> Markup {
+    html! { td .message { div title=(for_people(text, now)) { (prose(text, now)) } } }
+}
+
 /// A state: a word, a shape and a colour.
 pub(super) fn badge(word: &str, tone: Tone) -> Markup {
     html! { span .badge.(tone_class(tone)) { (shape(tone)) (word) } }
@@ -70,7 +85,7 @@ pub(super) fn tile(figure: &Markup, label: &str, tone: Tone, link: Option<&str>)
 pub(super) fn command(text: &str) -> Markup {
     html! {
         div .command {
-            code tabindex="0" { (text) }
+            code title=(text) { (text) }
             button type="button" data-copy=(text) aria-label=(format!("Copy the command {text}")) { "Copy" }
         }
     }
@@ -116,7 +131,7 @@ pub(super) fn conditions(object: &Json, now: Timestamp) -> Markup {
             @for condition in all.into_iter().flatten() {
                 @let status = text(condition, "status");
                 @let tone = match status.as_str() { "True" => Tone::Good, "False" => Tone::Bad, _ => Tone::Busy };
-                @let (reason, message) = (text(condition, "reason"), for_people(&text(condition, "message"), now));
+                @let (reason, message) = (text(condition, "reason"), text(condition, "message"));
                 li {
                     details {
                         summary {
@@ -125,9 +140,9 @@ pub(super) fn conditions(object: &Json, now: Timestamp) -> Markup {
                                 (badge(&status, tone))
                                 (ago(condition["lastTransitionTime"].as_str(), now))
                             }
-                            span .reason { (reason) @if status != "True" && !message.is_empty() { ": " (message) } }
+                            span .reason { (reason) @if status != "True" && !message.is_empty() { ": " (for_people(&message, now).replace('`', "")) } }
                         }
-                        p .message { @if message.is_empty() { (reason) } @else { (message) } }
+                        p .message { @if message.is_empty() { (reason) } @else { (prose(&message, now)) } }
                     }
                 }
             }

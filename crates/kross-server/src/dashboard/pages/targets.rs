@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::super::query::Query;
 use super::super::viewer::Viewer;
 use super::{Content, fleet, parts};
-use crate::read_model::{InstanceView, Tone, condition, for_people, text};
+use crate::read_model::{InstanceView, Tone, condition, text};
 
 /// The page.
 pub(crate) async fn targets(viewer: &Viewer, query: &Query) -> Content {
@@ -93,7 +93,7 @@ fn row(object: &Json, now: Timestamp) -> Markup {
                     (None, None) => span .none { "–" },
                 }
             }
-            td .message { (for_people(view.message().unwrap_or_default(), now)) }
+            (parts::cell(view.message().unwrap_or_default(), now))
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::super::viewer::Viewer;
 use super::parts;
-use crate::read_model::{InstanceView, Tone, find_kind, for_people, text};
+use crate::read_model::{InstanceView, Tone, find_kind, text};
 
 /// Entries that a page shows.
 const SHOWN: usize = 40;
@@ -71,7 +71,7 @@ pub(super) fn list(entries: &[Entry], shown: usize, now: Timestamp) -> Markup {
                     span {
                         strong { (entry.what) }
                         @if entry.count > 1 { small { " × " (entry.count) } }
-                        " " (for_people(&entry.message, now))
+                        " " (parts::prose(&entry.message, now))
                         @if entry.is_event { " " small .kind { "Event" } }
                     }
                 }

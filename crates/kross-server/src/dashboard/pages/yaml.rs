@@ -24,42 +24,55 @@ pub(super) fn yaml(mut object: Json) -> String {
 
 /// Any value as YAML.
 pub(super) fn text(value: &Json) -> String {
-    let mut text = String::new();
-    write_yaml(value, 0, &mut text);
-    text
+    lines(value, "").into_iter().map(|line| line.text + "\n").collect()
 }
 
-/// Block style, as kubectl prints it. Texts that could be read as something else are quoted as in JSON, which is YAML too.
-fn write_yaml(value: &Json, indent: usize, text: &mut String) {
+/// A line of YAML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Where its value is, such as `spec.resources[0].id`.
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+/// A value as lines, in block style as kubectl prints it. Texts that could be read as something else are quoted as in JSON, which
+/// is YAML too.
+pub(super) fn lines(value: &Json, path: &str) -> Vec<Line> {
+    let mut lines = Vec::new();
+    write(value, 0, path, &mut lines);
+    lines
+}
+
+fn write(value: &Json, indent: usize, path: &str, lines: &mut Vec<Line>) {
     let pad = " ".repeat(indent);
     match value {
         Json::Object(fields) if !fields.is_empty() => {
             for (key, field) in fields {
-                text.push_str(&format!("{pad}{key}:"));
-                write_field(field, indent + 2, text);
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                if is_nested(field) {
+                    lines.push(Line { path: path.clone(), text: format!("{pad}{key}:") });
+                    // kubectl does not indent lists.
+                    write(field, if field.is_array() { indent } else { indent + 2 }, &path, lines);
+                } else {
+                    lines.push(Line { path, text: format!("{pad}{key}: {}", scalar(field)) });
+                }
             }
         }
         Json::Array(items) if !items.is_empty() => {
-            for item in items {
-                let mut inner = String::new();
-                write_yaml(item, indent + 2, &mut inner);
-                text.push_str(&format!("{pad}- {}", inner.get(indent + 2..).unwrap_or(&inner)));
+            for (at, item) in items.iter().enumerate() {
+                let first = lines.len();
+                write(item, indent + 2, &format!("{path}[{at}]"), lines);
+                if let Some(line) = lines.get_mut(first) {
+                    line.text = format!("{pad}- {}", line.text.trim_start());
+                }
             }
         }
-        other => text.push_str(&format!("{pad}{}\n", scalar(other))),
+        other => lines.push(Line { path: path.to_owned(), text: format!("{pad}{}", scalar(other)) }),
     }
 }
 
-fn write_field(field: &Json, indent: usize, text: &mut String) {
-    let is_nested = field.as_object().is_some_and(|it| !it.is_empty())
-        || field.as_array().is_some_and(|it| !it.is_empty());
-    if is_nested {
-        text.push('\n');
-        // kubectl does not indent lists.
-        write_yaml(field, if field.is_array() { indent.saturating_sub(2) } else { indent }, text);
-    } else {
-        text.push_str(&format!(" {}\n", scalar(field)));
-    }
+fn is_nested(value: &Json) -> bool {
+    value.as_object().is_some_and(|it| !it.is_empty()) || value.as_array().is_some_and(|it| !it.is_empty())
 }
 
 fn scalar(value: &Json) -> String {

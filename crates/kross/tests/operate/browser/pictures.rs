@@ -17,6 +17,8 @@ const NAMESPACE: &str = "shop";
 const WIDTHS: [(u32, u32); 2] = [(1280, 800), (390, 780)];
 /// A picture is not higher than this: long pages go on below.
 const MOST: u64 = 1_500;
+/// Colours that differ less are one.
+const LIKENESS: u32 = 40;
 
 /// What a region needs to be a part of the fleet.
 struct Region {
@@ -34,6 +36,7 @@ async fn every_page_has_its_pictures() {
     stop(&world, &regions).await;
     let dashboard = Dashboard::start(&world.admin_path());
     page.open(&dashboard.address("/")).await;
+    page.call("Emulation.setScrollbarsHidden", json!({"hidden": true}));
     for scheme in ["light", "dark"] {
         page.prefer(scheme, "reduce");
         for (width, height) in WIDTHS {
@@ -70,9 +73,9 @@ fn pages() -> Vec<(&'static str, String, &'static str)> {
         ("instance", orders.to_owned(), "document.querySelector('.edge.blocked') !== null"),
         ("object", web, "document.querySelector('.values dd') !== null"),
         (
-            "collection",
-            "/instances/sites.kro.run/shop/edge?open=caches".to_owned(),
-            "document.querySelectorAll('.graph.wide .node').length > 30",
+            "ready",
+            "/instances/sites.kro.run/shop/edge".to_owned(),
+            "document.querySelector('.answer.good') !== null",
         ),
         ("targets", "/targets".to_owned(), "document.querySelectorAll('tbody tr').length > 1"),
         ("search", "/search?q=orders".to_owned(), "document.querySelectorAll('.results').length > 1"),
@@ -260,11 +263,17 @@ fn reduced(file: &[u8]) -> Vec<u8> {
     }
     let mut palette: Vec<([u8; 3], u32)> = counts.into_iter().collect();
     palette.sort_by_key(|(colour, count)| (std::cmp::Reverse(*count), *colour));
-    palette.truncate(256);
-    let palette: Vec<[u8; 3]> = palette.into_iter().map(|(colour, _)| colour).collect();
-    let mut nearest: HashMap<[u8; 3], u8> = HashMap::new();
     let distance =
         |a: [u8; 3], b: [u8; 3]| (0..3).map(|at| u32::from(a[at].abs_diff(b[at])).pow(2)).sum::<u32>();
+    // A rare colour of its own matters more than a further shade of a common one.
+    let mut chosen: Vec<[u8; 3]> = Vec::new();
+    for (colour, _) in palette {
+        if chosen.len() < 256 && chosen.iter().all(|known| distance(*known, colour) > LIKENESS) {
+            chosen.push(colour);
+        }
+    }
+    let palette = chosen;
+    let mut nearest: HashMap<[u8; 3], u8> = HashMap::new();
     let mut index = |wanted: [u8; 3]| {
         *nearest.entry(wanted).or_insert_with(|| {
             let best = (0..palette.len()).min_by_key(|at| distance(palette[*at], wanted)).unwrap();

@@ -58,8 +58,8 @@ pub(super) async fn revisions(
                         button type="submit" { "Compare" }
                     }
                     p .note {
-                        "Revision " (from) " is " (parts::ago(created(&all, from), now)) " old, revision " (to) " "
-                        (parts::ago(created(&all, to), now)) "."
+                        "Revision " (from) " was created " (parts::ago(created(&all, from), now)) " ago, revision " (to) " "
+                        (parts::ago(created(&all, to), now)) " ago."
                     }
                     (shown(&snapshot(from), &snapshot(to)))
                 }
@@ -100,7 +100,7 @@ fn shown(old: &[String], new: &[String]) -> Markup {
     html! {
         @if old == new { p .note { "The specs are equal." } }
         @else {
-            p .note { (added) " lines added, " (removed) " removed" }
+            p .note { (added) @if added == 1 { " line" } @else { " lines" } " added, " (removed) " removed" }
             pre .difference tabindex="0" role="region" aria-label="What changed" {
                 @for (at, (sign, line)) in changes.iter().enumerate() {
                     @if near(at) {
