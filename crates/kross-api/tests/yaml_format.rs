@@ -221,7 +221,7 @@ impl Writer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn formatting_keeps_values_and_comments_and_is_idempotent(value in value(), choices in prop::collection::vec(any::<u8>(), 8..40)) {

@@ -27,7 +27,6 @@ struct Objects;
 type Keys = &'static [&'static str];
 
 const OBJECT: Keys = &["apiVersion", "kind", "metadata"];
-const METADATA: Keys = &["name", "generateName", "namespace", "labels", "annotations"];
 const SCHEMA: Keys = &[
     "group",
     "apiVersion",
@@ -45,10 +44,10 @@ const RESOURCE: Keys = &[
     "includeWhen",
     "cluster",
     "target",
+    "lifecycle",
     "externalRef",
     "template",
     "readyWhen",
-    "lifecycle",
 ];
 
 impl Style for Objects {
@@ -66,7 +65,6 @@ impl Style for Objects {
             .collect();
         match keys.as_slice() {
             [] => (OBJECT, &["status"]),
-            ["metadata"] => (METADATA, &[]),
             _ if !is_definition(document) => (&[], &[]),
             ["spec"] => (&[], &["resources"]),
             ["spec", "schema"] => (SCHEMA, &[]),
@@ -74,7 +72,6 @@ impl Style for Objects {
             ["spec", "resources", "*", "template" | "externalRef"] | ["spec", "schema", "externalRef"] => {
                 (OBJECT, &[])
             }
-            ["spec", "resources", "*", "template" | "externalRef", "metadata"] => (METADATA, &[]),
             _ => (&[], &[]),
         }
     }

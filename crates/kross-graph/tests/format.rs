@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use kross_api::yaml::{self, Document, Limits};
 use kross_diagnostics::render::Format;
@@ -134,7 +135,7 @@ fn similar_text(formatted: &str, written: &str, file: &Path) {
 }
 
 /// The definitions of the examples: the shapes of kro's own examples are among them.
-fn definitions() -> Vec<String> {
+static DEFINITIONS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut files = Vec::new();
     collect(&repository().join("examples"), "yaml", &mut files);
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions"), "yaml", &mut files);
@@ -144,18 +145,17 @@ fn definitions() -> Vec<String> {
         .map(|file| fs::read_to_string(file).unwrap())
         .filter(|text| documents(text).is_some())
         .collect()
-}
+});
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn comments_anywhere_are_kept_and_change_nothing(
         which in any::<prop::sample::Index>(),
         inserted in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..9, 0_u8..4), 1..8),
     ) {
-        let all = definitions();
-        let mut lines: Vec<String> = which.get(&all).lines().map(str::to_owned).collect();
+        let mut lines: Vec<String> = which.get(&DEFINITIONS).lines().map(str::to_owned).collect();
         let mut expected = Vec::new();
         for (number, (at, indent, kind)) in inserted.into_iter().enumerate() {
             let at = at.index(lines.len());

@@ -110,6 +110,7 @@ impl Style for Readable {
             Some(PathSegment::Key(key)) if key == "spec" => {
                 (&["replicas", "selector"], &["containers", "volumes"])
             }
+            Some(PathSegment::Key(key)) if key == "metadata" => (&["name", "namespace"], &[]),
             _ => (&[], &[]),
         }
     }
