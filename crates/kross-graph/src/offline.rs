@@ -26,8 +26,15 @@ impl OfflineSchemas {
     /// The kinds of CustomResourceDefinitions, and the built-in ones.
     #[must_use]
     pub fn new(custom: CrdSchemas, bundle: Arc<Bundle>) -> Self {
+        Self::layered([Arc::new(custom)], bundle)
+    }
+
+    /// The kinds of several collections, of which the first one that has a kind takes precedence, and the built-in ones.
+    #[must_use]
+    pub fn layered(custom: impl IntoIterator<Item = Arc<CrdSchemas>>, bundle: Arc<Bundle>) -> Self {
         let version = Text::from(bundle.minor());
-        Self { known: Overlay::new(vec![Arc::new(custom), bundle]), version }
+        let layers = custom.into_iter().map(|layer| layer as Arc<dyn SchemaResolver>);
+        Self { known: Overlay::new(layers.chain([bundle as Arc<dyn SchemaResolver>]).collect()), version }
     }
 
     /// Fills in the kinds that the compiler could not resolve, because their cluster is known only at run time.

@@ -23,6 +23,7 @@ mod eval;
 mod events;
 mod explain;
 mod get;
+mod lsp;
 mod rbac;
 mod reference;
 mod render;
@@ -77,6 +78,8 @@ enum Command {
     Explain(explain::Arguments),
     /// List instances, definitions or clusters, with their state
     Get(get::Arguments),
+    /// Serve an editor: diagnostics, completion and navigation for definitions and instances
+    Lsp(lsp::Arguments),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
     Rbac(rbac::Arguments),
     /// Reconcile an instance or a definition now
@@ -144,6 +147,7 @@ impl Arguments {
             Command::Events(arguments) => events::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
             Command::Get(arguments) => get::run(&arguments, output),
+            Command::Lsp(arguments) => lsp::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),

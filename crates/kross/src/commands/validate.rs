@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 
 /// How a finding is reported.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Level {
+pub(crate) enum Level {
     /// The definition is invalid
     Error,
     /// The definition is valid, and the finding is shown
