@@ -1,10 +1,10 @@
-//! Downloads or builds the programs of a control plane, kro's controller and Helm. Prints the paths of kro's controller and of
-//! Helm and, on the last line, the directory of the programs; everything else goes to standard error.
+//! Downloads or builds the programs of a control plane, kro's controller, Helm and axe-core. Prints the paths of kro's controller, of
+//! Helm and of axe-core and, on the last line, the directory of the programs; everything else goes to standard error.
 
 use std::io::Write;
 
 use anyhow::Context;
-use kross_local::{Assets, Helm, Kro, KubernetesVersion, Progress};
+use kross_local::{Assets, Axe, Helm, Kro, KubernetesVersion, Progress};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -18,6 +18,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let assets = Assets::resolve(*kubernetes, &Progress::stderr())?;
     let kro = Kro::find_or_build(&Progress::stderr())?;
     let helm = Helm::find_or_build(&Progress::stderr())?;
-    let paths = [kro.program(), helm.program(), assets.directory()].map(|path| path.display().to_string());
+    let axe = Axe::find_or_download(&Progress::stderr())?;
+    let paths = [kro.program(), helm.program(), axe.script(), assets.directory()]
+        .map(|path| path.display().to_string());
     writeln!(std::io::stdout().lock(), "{}", paths.join("\n")).context("cannot write to standard output")
 }

@@ -14,6 +14,7 @@ mod generate;
 mod image;
 mod process;
 mod release;
+mod screenshots;
 mod test;
 mod tool;
 
@@ -27,7 +28,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Download or build the programs of a control plane, kro's controller and Helm, and print their paths
+    /// Download or build the programs of a control plane, kro's controller, Helm and axe-core, and print their paths
     Assets(assets::Arguments),
     /// Run benchmarks, next to kro and cel-go where there is something to compare
     Bench(bench::Arguments),
@@ -41,6 +42,8 @@ enum Task {
     Image(image::Arguments),
     /// Build the files of a release: binaries, images, chart, manifest, bill of materials, notes and checksums
     Release(release::Arguments),
+    /// Take the pictures of the dashboard in docs/screenshots
+    Screenshots(screenshots::Arguments),
     /// Set up what the tests need and run all tests; retries failed tests once and reports flaky ones
     Test(test::Arguments),
 }
@@ -54,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Image(arguments) => image::run(&arguments),
         Task::Release(arguments) => release::run(&arguments),
+        Task::Screenshots(arguments) => screenshots::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
     }
 }

@@ -1,7 +1,7 @@
 //! Downloads or builds what the tests need, runs every test of the workspace, and tells flaky tests from failures.
 
 use anyhow::Context;
-use kross_local::{Assets, Helm, Kro, KubernetesVersion, Progress, VERSION_VARIABLE};
+use kross_local::{Assets, Axe, Helm, Kro, KubernetesVersion, Progress, VERSION_VARIABLE};
 
 mod runner;
 mod tee;
@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Assets::resolve(*kubernetes, &Progress::stderr())?;
     Kro::find_or_build(&Progress::stderr())?;
     Helm::find_or_build(&Progress::stderr())?;
+    Axe::find_or_download(&Progress::stderr())?;
     let runner = Runner {
         directory: std::env::current_dir().context("cannot find the current directory")?,
         environment: vec![(VERSION_VARIABLE, kubernetes.minor().to_owned())],

@@ -23,6 +23,14 @@ flags:
   - --webhook-configuration={{ include "kross.fullname" . }}
   {{- end }}
   {{- end }}
+  {{- if .Values.dashboard.enabled }}
+  - --dashboard-bind-address=:8443
+  - --dashboard-session-duration={{ .Values.dashboard.sessionDuration }}
+  - --dashboard-session-secret={{ .Release.Namespace }}/{{ include "kross.dashboardSecret" . }}
+  {{- if .Values.dashboard.certificateSecret }}
+  - --dashboard-cert-path=/dashboard-certificate
+  {{- end }}
+  {{- end }}
   {{- range uniq .Values.rbac.kubeconfigs.namespaces }}
   - {{ printf "--kubeconfig-namespace=%s" . | quote }}
   {{- end }}

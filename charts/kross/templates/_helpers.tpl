@@ -44,6 +44,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- printf "%s-webhook" (include "kross.fullname" .) }}
 {{- end }}
 
+{{/* The Secret with the key of the sessions of the dashboard. */}}
+{{- define "kross.dashboardSecret" -}}
+{{- printf "%s-dashboard" (include "kross.fullname" .) }}
+{{- end }}
+
 {{/* The subject of a binding. */}}
 {{- define "kross.subject" -}}
 subjects:

@@ -24,6 +24,7 @@
 mod build;
 mod collection;
 mod document;
+pub mod format;
 mod node;
 mod offsets;
 mod scalar;

@@ -20,11 +20,22 @@
 //! assert!(error.fault.is_pending());
 //! ```
 
+// The examples of the README run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+// So do those of the page that compares this crate with others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cel-crate.md")]
+struct Page;
+
 pub mod ast;
 pub mod checked;
 pub mod env;
 pub mod error;
 pub mod eval;
+pub mod format;
 pub mod library;
 pub mod references;
 pub mod syntax;

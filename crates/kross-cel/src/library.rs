@@ -4,6 +4,41 @@
 //! the first parentheses, and `math.greatest(A...) -> A` takes one or more arguments. Single capital letters are type
 //! parameters; `list(A)`, `map(K, V)`, `optional(A)`, `type(A)` have type arguments; any other name with a dot is an opaque
 //! type, such as `kubernetes.Quantity`.
+//!
+//! A library of one's own is declared in the same way:
+//!
+//! ```
+//! use kross_cel::error::Fault;
+//! use kross_cel::library::{self, Call, Function, Library, Overload};
+//! use kross_cel::value::{Value, to_data};
+//! use kross_cel::{Budget, Env, Program};
+//!
+//! fn shout(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+//!     let Some(Value::String(text)) = arguments.first() else {
+//!         let found = arguments.first().map_or("nothing", Value::type_name).to_owned();
+//!         return Err(Fault::WrongType { expected: "string".to_owned(), found });
+//!     };
+//!     // Work that grows with the input is paid for, so that no input exhausts the caller.
+//!     call.charge(text.len() / 10)?;
+//!     call.allocate(text.len())?;
+//!     Ok(Value::string(text.to_uppercase()))
+//! }
+//!
+//! static MINE: Library = Library {
+//!     name: "mine",
+//!     functions: &[Function {
+//!         name: "shout",
+//!         doc: "Returns the text in capitals.",
+//!         overloads: &[Overload { signature: "(string).shout() -> string", implementation: shout }],
+//!     }],
+//! };
+//!
+//! let env = Env::new(library::standard().chain([&MINE])).unwrap();
+//! let program = Program::new(&env.compile("'stop'.shout()").unwrap()).unwrap();
+//! let value = program.evaluate(&[], &mut Budget::default()).unwrap();
+//! assert_eq!(to_data(&value).unwrap(), Some("STOP".into()));
+//! assert_eq!(env.compile("(1).shout()").unwrap_err().len(), 1);
+//! ```
 
 pub mod encoders;
 pub mod extract;

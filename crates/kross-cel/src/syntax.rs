@@ -16,6 +16,8 @@ use crate::Span;
 use crate::ast::{Ast, Expr, ExprId, Node};
 use crate::error::Issue;
 
+pub(crate) use token::{Kind, Token};
+
 /// Limits on the size of an expression. Larger expressions are rejected early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -67,4 +69,18 @@ pub fn parse(source: impl Into<Text>, limits: &Limits) -> Parsed {
     let (root, nodes, mut issues) = parser::Parser::new(&source, limits).run();
     issues.sort_by_key(|issue| (issue.span.start, issue.span.end));
     Parsed { ast: Ast { source, root, nodes }, issues }
+}
+
+/// The tokens of an expression, without the one for its end. None if one of them is invalid.
+pub(crate) fn tokens(source: &str) -> Option<Vec<Token>> {
+    let mut lexer = lexer::Lexer::new(source);
+    let mut tokens = Vec::new();
+    loop {
+        let token = lexer.next();
+        match token.kind {
+            Kind::End => return lexer.issues.is_empty().then_some(tokens),
+            Kind::Invalid => return None,
+            _ => tokens.push(token),
+        }
+    }
 }

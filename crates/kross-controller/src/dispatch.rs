@@ -100,7 +100,7 @@ impl Dispatch {
             Change::Failed { error } => {
                 let advice = match subject {
                     Subject::Definition | Subject::Revision => {
-                        "install the CRDs with `kross crds | kubectl apply -f -`"
+                        "install the CRDs with `kross crds | kubectl apply --server-side -f -`"
                     }
                     Subject::Crd | Subject::Workload(_) | Subject::Other => "",
                 };

@@ -16,6 +16,7 @@
 //! | write finalizer, labels and inventory | `inventory.rs` |
 //! | apply; delete and release | `apply.rs`; `delete.rs`, with `release_report.rs` |
 //! | back off where others undo repairs; honour `Retry-After` | `repair_backoff.rs`, with `repairs.rs`; `throttle.rs` |
+//! | wait for objects that are being deleted | `awaited_deletions.rs` |
 //! | prune; report prunes, moves and repairs | `prune.rs`; `change_report.rs` |
 //! | write the status | `status.rs` |
 //! | remember between reconciles | `memory.rs` |
@@ -25,6 +26,7 @@
 mod account;
 mod admission;
 mod apply;
+mod awaited_deletions;
 mod change_report;
 mod child_caches;
 mod claims;

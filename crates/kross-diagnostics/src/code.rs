@@ -75,6 +75,8 @@ codes! {
     BooleanWord = "K0113" Warning,
     /// A tag that is ignored.
     UnknownTag = "K0114" Warning,
+    /// YAML that `kross fmt` does not format.
+    NotFormatted = "K0115" Error,
     /// The schema's kind is not a Kubernetes kind.
     InvalidKind = "K0201" Error,
     /// Two resources have the same id.

@@ -15,6 +15,11 @@
 //! assert_eq!(diagnostic.code.id(), "K0201");
 //! ```
 
+// The examples of the README run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod code;
 mod diagnostic;
 mod path;

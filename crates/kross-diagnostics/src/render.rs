@@ -7,6 +7,7 @@ mod github;
 mod json;
 mod lines;
 mod neutral;
+mod sarif;
 mod summary;
 mod terminal;
 
@@ -18,6 +19,7 @@ pub use github::github;
 pub use json::{json, json_lines};
 pub use lines::{line, lines};
 pub use neutral::{neutral, neutral_line};
+pub use sarif::sarif;
 pub use summary::{explain_hint, summary};
 pub use terminal::{Colour, terminal};
 
@@ -38,13 +40,15 @@ pub enum Format {
     JsonLines,
     /// Workflow commands that GitHub shows next to the changed lines.
     Github,
+    /// A SARIF log, for code scanning.
+    Sarif,
 }
 
 impl Format {
     /// The names that [`Format::from_str`] accepts; whether to use colour depends on the terminal.
-    pub const NAMES: &'static [&'static str] = &["full", "short", "json", "jsonl", "github"];
+    pub const NAMES: &'static [&'static str] = &["full", "short", "json", "jsonl", "github", "sarif"];
 
-    /// Renders all of `diagnostics`; the result is empty if there are none, except for JSON, which is an empty array.
+    /// Renders all of `diagnostics`; the result is empty if there are none, except for JSON, which is an empty array, and SARIF.
     #[must_use]
     pub fn render(self, diagnostics: &Diagnostics, sources: &Sources) -> String {
         match self {
@@ -54,6 +58,7 @@ impl Format {
             Self::Json => json(diagnostics, sources),
             Self::JsonLines => json_lines(diagnostics, sources),
             Self::Github => github(diagnostics, sources),
+            Self::Sarif => sarif(diagnostics, sources),
         }
     }
 }
@@ -68,6 +73,7 @@ impl FromStr for Format {
             "json" => Ok(Self::Json),
             "jsonl" => Ok(Self::JsonLines),
             "github" => Ok(Self::Github),
+            "sarif" => Ok(Self::Sarif),
             _ => Err(format!("unknown format `{name}`, expected one of {}", Self::NAMES.join(", "))),
         }
     }

@@ -139,6 +139,14 @@ fn github_annotations() {
 }
 
 #[test]
+fn sarif_for_code_scanning() {
+    let (found, sources) = diagnostics();
+    let text = Format::Sarif.render(&found, &sources);
+    // The version of the release changes.
+    insta::assert_snapshot!(text.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+}
+
+#[test]
 fn condition_message() {
     let (found, _) = diagnostics();
     insta::assert_snapshot!(render::condition(&found, render::CONDITION_LIMIT));
@@ -186,7 +194,7 @@ fn formats_are_chosen_by_name() {
     }
     assert_eq!(
         "xml".parse::<Format>().unwrap_err(),
-        "unknown format `xml`, expected one of full, short, json, jsonl, github"
+        "unknown format `xml`, expected one of full, short, json, jsonl, github, sarif"
     );
 }
 

@@ -156,6 +156,42 @@ impl Node {
         matches!(self.source, Source::Collection { .. } | Source::ExternalCollection { .. })
     }
 
+    /// Every expression of the resource: those of its cluster reference, of its objects, and of the conditions on it.
+    #[must_use]
+    pub fn expressions(&self) -> Vec<&Expression> {
+        let mut found = Vec::new();
+        if let Placement::Remote(remote) = &self.placement {
+            found.extend(remote.templates.iter().flat_map(|(_, template)| template.expressions()));
+        }
+        match &self.source {
+            Source::Object(template) => found.extend(template.expressions()),
+            Source::Collection { axes, template } => {
+                found.extend(axes.iter().map(|axis| &axis.items));
+                found.extend(template.expressions());
+            }
+            Source::External { name, namespace } => {
+                found.extend(name.expressions());
+                found.extend(namespace.iter().flat_map(Template::expressions));
+            }
+            Source::ExternalCollection { selector, namespace, namespace_selector } => {
+                let templates = [Some(selector), namespace.as_ref(), namespace_selector.as_ref()];
+                found.extend(templates.into_iter().flatten().flat_map(Template::expressions));
+            }
+        }
+        found.extend(&self.include_when);
+        found.extend(&self.ready_when);
+        found.extend(&self.lifecycle.force_when);
+        match &self.lifecycle.policy {
+            Policy::Computed(expression) => found.push(expression),
+            Policy::Fixed(_) => {}
+        }
+        match &self.lifecycle.order {
+            Some(Order::Computed(expression)) => found.push(expression),
+            Some(Order::Fixed(_)) | None => {}
+        }
+        found
+    }
+
     /// What identifies the object, if it is the same object for every instance.
     pub(crate) fn literal_identity(&self) -> Option<String> {
         let Source::Object(template) = &self.source else {

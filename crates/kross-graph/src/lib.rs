@@ -3,6 +3,7 @@
 mod compile;
 mod deferred;
 mod expression;
+mod format;
 mod graph;
 mod load;
 mod names;
@@ -17,6 +18,7 @@ pub use compile::{
 };
 pub use deferred::check_deferred;
 pub use expression::{Expression, Outcome, Scope};
+pub use format::format_text;
 pub use graph::{
     AccountTemplate, Axis, Dependency, Graph, InstanceKind, KnownKind, Lifecycle, Node, NodeIndex,
     ObjectKind, Order, Placement, Policy, RemotePlacement, Source,

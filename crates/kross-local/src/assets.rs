@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::{KubernetesVersion, Progress};
 
 mod archive;
+mod axe;
 mod build;
 mod cache;
 mod download;
@@ -105,8 +106,19 @@ pub enum AssetsError {
     /// `KROSS_HELM` is not a file.
     #[error("`KROSS_HELM` is `{}`, which is not a file; unset it to build Helm", .0.display())]
     NoHelm(PathBuf),
+    /// axe-core could not be downloaded.
+    #[error(
+        "cannot download axe-core {}: {}; install npm, or set `KROSS_AXE` to an `axe.min.js`",
+        Axe::VERSION,
+        describe(.0)
+    )]
+    Axe(#[source] Box<DownloadError>),
+    /// `KROSS_AXE` is not a file.
+    #[error("`KROSS_AXE` is `{}`, which is not a file; unset it to download axe-core", .0.display())]
+    NoAxe(PathBuf),
 }
 
+pub use axe::Axe;
 pub use build::BuildError;
 pub use download::DownloadError;
 pub use helm::Helm;

@@ -24,7 +24,7 @@ mod token;
 mod version;
 
 pub use access::{Access, rule};
-pub use assets::{Assets, AssetsError, Binary, BuildError, DownloadError, Helm, Kro, Sources};
+pub use assets::{Assets, AssetsError, Axe, Binary, BuildError, DownloadError, Helm, Kro, Sources};
 pub use certificates::{CertificateAuthority, CertificateError, Identity, Validity};
 pub use kubeconfig::{ClientError, Credential, Kubeconfig};
 pub use mint::MintError;

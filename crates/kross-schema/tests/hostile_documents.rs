@@ -10,7 +10,7 @@ use kross_cel::types::Type;
 use kross_diagnostics::Path;
 use kross_schema::{
     FieldView, GroupVersionKind, LiveSchemas, SchemaResolver, SchemaView, assignable, check_template,
-    describe,
+    describe, schema_of,
 };
 use kross_value::Value;
 use serde_json::{Map, Value as Json, json};
@@ -41,6 +41,7 @@ fn use_everywhere(spec: &SchemaView, value: &str) {
     let start = Instant::now();
     let found = spec.cel_type();
     assert!(found.to_string().len() < 10_000);
+    assert!(schema_of(&found).to_value().to_string().len() < 10_000_000);
     assert!(describe(spec).len() < 100_000);
     for found in
         [&found, &Type::String, &Type::list(Type::list(Type::Int)), &Type::map(Type::String, Type::Int)]

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 mod decisions;
 
-use decisions::Decisions;
+pub(crate) use decisions::Decisions;
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -212,7 +212,7 @@ impl<T: Clone> Cached<T> {
 }
 
 async fn admit(State(access): State<AccessControl>, mut request: Request, next: Next) -> Response {
-    let user = match token(request.headers()) {
+    let user = match bearer_token(request.headers()) {
         None => Ok(None),
         Some(token) => access.user(token).await,
     };
@@ -243,7 +243,7 @@ async fn admit(State(access): State<AccessControl>, mut request: Request, next: 
 }
 
 /// The bearer token of a request.
-fn token(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
     let plausible = !token.is_empty() && token.len() <= MAX_TOKEN_BYTES && !token.contains(' ');
     (scheme.eq_ignore_ascii_case("bearer") && plausible).then_some(token)

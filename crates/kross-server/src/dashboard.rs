@@ -1,5 +1,7 @@
 //! Serves the dashboard: pages about clusters, definitions and instances, with the rights of the user who reads them. The
 //! pages are HTML and SVG; a stream replaces their content when something changes. Nothing can be changed through them.
+//!
+//! [`Dashboard`] is that of one user on loopback, [`ServedDashboard`] that of the controller for everybody with a token.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,25 +9,30 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 mod assets;
 mod drawing;
-mod layout;
+pub mod layout;
 mod pages;
 mod query;
+mod reader;
 mod resources;
+mod served;
 mod session;
 mod stream;
 mod viewer;
 
+pub use served::{ServedDashboard, ServedDashboardOptions, SessionSecret};
+
 use crate::read_model::Hub;
 use pages::Content;
 use query::{Query, decoded};
+use reader::Reader;
 use session::Session;
 use viewer::Viewer;
 
@@ -68,16 +75,11 @@ impl Dashboard {
 
     /// The pages.
     pub fn pages(&self) -> Router {
-        let protected = Router::new()
-            .route("/stream", get(stream))
-            .fallback(get(page))
-            .layer(from_fn_with_state(self.clone(), admit))
-            .with_state(self.clone());
         Router::new()
             .route("/login", get(login).with_state(self.clone()))
             .route("/assets/{name}", get(assets::asset))
-            .merge(protected)
-            .layer(from_fn(secured))
+            .merge(content_pages().layer(from_fn_with_state(self.clone(), admit)))
+            .layer(from_fn(on_loopback))
     }
 }
 
@@ -86,15 +88,23 @@ impl Dashboard {
 #[error("the system has no random numbers for the key of the dashboard")]
 pub struct NoRandomNumbers;
 
-/// Refuses requests that a page of another host made the browser send: their `Host` is another name of this address. Adds the
-/// headers that keep a page to itself.
-async fn secured(request: Request, next: Next) -> Response {
+/// Every page and the stream of its changes, for the [`Reader`] that the request was given.
+fn content_pages() -> Router {
+    Router::new().route("/stream", get(stream)).fallback(get(page))
+}
+
+/// Refuses requests that a page of another host made the browser send: their `Host` is another name of this address.
+async fn on_loopback(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_loopback(host) {
         return (StatusCode::MISDIRECTED_REQUEST, "the dashboard is served on a loopback address only\n")
             .into_response();
     }
-    let mut response = next.run(request).await;
+    protect(next.run(request).await)
+}
+
+/// Adds the headers that keep a page to itself.
+fn protect(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
@@ -139,8 +149,12 @@ async fn login(State(Dashboard(inner)): State<Dashboard>, uri: Uri) -> Response 
     response
 }
 
-async fn admit(State(Dashboard(inner)): State<Dashboard>, request: Request, next: Next) -> Response {
-    if inner.session.admits(request.headers()) { next.run(request).await } else { refused() }
+async fn admit(State(Dashboard(inner)): State<Dashboard>, mut request: Request, next: Next) -> Response {
+    if !inner.session.admits(request.headers()) {
+        return refused();
+    }
+    request.extensions_mut().insert(Reader::of_process(inner.viewer.clone()));
+    next.run(request).await
 }
 
 fn refused() -> Response {
@@ -148,11 +162,11 @@ fn refused() -> Response {
     (StatusCode::UNAUTHORIZED, text).into_response()
 }
 
-async fn page(State(Dashboard(inner)): State<Dashboard>, uri: Uri) -> Response {
+async fn page(Extension(reader): Extension<Reader>, uri: Uri) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default());
-    let content = content(&inner.viewer, uri.path(), &query).await;
+    let content = content(reader.viewer(), uri.path(), &query).await;
     let status = if content.found { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    let mut response = Response::new(Body::from(pages::page(&content, &query).into_string()));
+    let mut response = Response::new(Body::from(pages::page(&content, &query, reader.user()).into_string()));
     *response.status_mut() = status;
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, html);
@@ -160,10 +174,17 @@ async fn page(State(Dashboard(inner)): State<Dashboard>, uri: Uri) -> Response {
 }
 
 /// `GET /stream?page=…`: the content of a page, again whenever it changes.
-async fn stream(State(Dashboard(inner)): State<Dashboard>, uri: Uri, _headers: HeaderMap) -> Response {
+async fn stream(Extension(reader): Extension<Reader>, uri: Uri) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default());
     let (path, rest) = query.get("page").split_once('?').unwrap_or((query.get("page"), ""));
-    stream::of_page(inner.viewer.clone(), path.to_owned(), Query::parse(rest)).into_response()
+    match reader.watch() {
+        Some(watching) => {
+            stream::of_page(reader, watching, path.to_owned(), Query::parse(rest)).into_response()
+        }
+        None => {
+            (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open with this token\n").into_response()
+        }
+    }
 }
 
 /// The content of the page at an address.
@@ -172,11 +193,13 @@ async fn content(viewer: &Viewer, path: &str, query: &Query) -> Content {
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         [] => pages::fleet(viewer, query).await,
+        ["clusters", name @ ..] if !name.is_empty() => pages::cluster(viewer, &name.join("/"), query).await,
         ["definitions"] => pages::definitions(viewer, query).await,
         ["definitions", name] => pages::definition(viewer, name, query).await,
         ["instances"] => pages::instances(viewer, query).await,
         ["instances", kind, namespace, name] => pages::instance(viewer, [kind, namespace, name], query).await,
         ["targets"] => pages::targets(viewer, query).await,
+        ["search"] => pages::search(viewer, query).await,
         _ => Content::missing("Fleet", &format!("There is no page at {path}.")),
     }
 }

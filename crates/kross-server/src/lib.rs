@@ -1,4 +1,5 @@
-//! Serves the controller's HTTP pages: probes, metrics, the log level, the state of remote clusters, and the admission webhook.
+//! Serves the controller's HTTP pages: probes, metrics, the log level, the state of remote clusters, the admission webhook, and the
+//! dashboard.
 //! [`read_model`] turns objects of the hub into what people see of them, on pages and in commands.
 //!
 //! Pages are a [`Router`](axum::Router); [`serve`] serves them on a [`Listener`] until it is stopped, within bounds that no
@@ -21,13 +22,16 @@ mod metrics;
 mod probes;
 pub mod read_model;
 mod serve;
+mod stalled;
 mod webhook;
 
 pub use access::{AccessControl, ReviewError};
 pub use address::{BindAddress, BindError, InvalidAddress, Listener};
 pub use admin::{LogControl, admin_pages, cluster_pages};
 pub use certificate::{CertificateError, CertificateFiles, ServerCertificate};
-pub use dashboard::{Dashboard, NoRandomNumbers};
+pub use dashboard::{
+    Dashboard, NoRandomNumbers, ServedDashboard, ServedDashboardOptions, SessionSecret, layout,
+};
 pub use metrics::{ClusterNames, metrics_page};
 pub use probes::probe_pages;
 pub use serve::{ServeOptions, serve};

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 mod age;
 mod cluster_connections;
 mod definition;
+mod fleet;
 mod instance;
 mod kinds;
 mod lease;
@@ -19,10 +20,11 @@ pub mod why;
 pub use age::{age, for_people, since};
 pub use cluster_connections::{CONNECTIONS, ClusterConnectionView, ClusterConnections};
 pub use definition::{Definition, is_definition};
+pub use fleet::{Fleet, FleetCluster};
 pub use instance::{InstanceView, Owner, condition, failed_condition, text};
 pub use kinds::{UnknownKind, find as find_kind};
 pub use lease::{ControllerLease, controller_lease};
-pub use remote::{RemoteClusters, Unreadable, kubectl_in, read as read_object};
+pub use remote::{RemoteClusters, RemoteOptions, Unreadable, kubectl_in, read as read_object};
 pub use tone::Tone;
 
 /// The kind of definitions, with its group.
@@ -35,6 +37,8 @@ pub struct Hub {
     pub client: ClusterClient,
     /// The namespace of the command: `--namespace`, or the context's.
     pub namespace: String,
+    /// How remote clusters are read.
+    pub remotes: RemoteOptions,
 }
 
 impl Hub {
@@ -44,7 +48,7 @@ impl Hub {
     /// The hub does not answer.
     pub async fn discover(client: ClusterClient, namespace: String) -> Result<Self, ApiError> {
         client.refresh_discovery().await?;
-        Ok(Self { client, namespace })
+        Ok(Self { client, namespace, remotes: RemoteOptions::default() })
     }
 
     /// Finds a kind by what was typed.

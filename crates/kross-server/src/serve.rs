@@ -1,5 +1,5 @@
-//! Serves pages on a listener until it is stopped. Every client is untrusted: connections, the time for a header, a request
-//! and a connection, and the requests that are handled at once are limited.
+//! Serves pages on a listener until it is stopped. Every client is untrusted: connections, the time for a header, a request,
+//! a write and a connection, and the requests that are handled at once are limited.
 
 use std::io;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use tower::ServiceExt;
 use crate::address::Listener;
 use crate::certificate::ServerCertificate;
 use crate::connections::{Connections, OpenConnection};
+use crate::stalled::Impatient;
 
 /// The longest header of a request.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -46,6 +47,8 @@ pub struct ServeOptions {
     pub header_timeout: Duration,
     /// How long handling a request may take.
     pub request_timeout: Duration,
+    /// How long a client may read nothing of what is sent to it.
+    pub write_timeout: Duration,
     /// After this time a connection is closed when its request is answered.
     pub connection_age: Duration,
     /// How much longer the request may take until the connection is closed anyway.
@@ -62,6 +65,7 @@ impl Default for ServeOptions {
             handshake_timeout: Duration::from_secs(5),
             header_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(20),
             connection_age: Duration::from_secs(60),
             connection_grace: Duration::from_secs(30),
             certificate: None,
@@ -164,6 +168,7 @@ impl Server {
 
     /// Shakes hands if the pages are served over TLS.
     async fn secured(&self, stream: TcpStream, set_busy: impl Fn(bool)) {
+        let stream = Impatient::new(stream, self.options.write_timeout);
         let Some((acceptor, certificate)) = &self.tls else { return self.requests(stream, set_busy).await };
         let handshake = async {
             certificate.refresh().await;

@@ -25,6 +25,7 @@ fn short() -> ServeOptions {
         handshake_timeout: Duration::from_millis(200),
         header_timeout: Duration::from_millis(200),
         request_timeout: Duration::from_millis(300),
+        write_timeout: LIMIT,
         connection_age: Duration::from_secs(60),
         connection_grace: Duration::from_millis(200),
         ..ServeOptions::default()
@@ -140,9 +141,30 @@ async fn a_client_that_never_reads_its_response_is_disconnected() {
 }
 
 #[tokio::test]
+async fn a_client_that_never_reads_a_stream_is_disconnected() {
+    // A stream has no end, and its connection may be old.
+    let endless = async || {
+        let chunks = futures::stream::repeat_with(|| Ok::<_, std::convert::Infallible>("x".repeat(64 << 10)));
+        axum::body::Body::from_stream(chunks)
+    };
+    let options = ServeOptions { write_timeout: Duration::from_millis(200), ..short() };
+    let address = start(Router::new().route("/stream", get(endless)), options).await;
+    let mut stalled = TcpStream::connect(address).await.unwrap();
+    stalled.write_all(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    // Nothing is read until the connection is reset, which the kernel reports by a write.
+    let closed = async {
+        while stalled.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, closed).await.expect("disconnected");
+}
+
+#[tokio::test]
 async fn a_flood_of_connections_does_not_stop_the_probes() {
     // Long times: only making room helps.
-    let options = ServeOptions { header_timeout: LIMIT, handshake_timeout: LIMIT, ..short() };
+    let longer = 3 * LIMIT;
+    let options = ServeOptions { header_timeout: longer, handshake_timeout: longer, ..short() };
     let address = start(pages(), options).await;
     let mut flood = Vec::new();
     for _ in 0..200 {
@@ -161,6 +183,11 @@ async fn a_flood_of_connections_does_not_stop_the_probes() {
     kubelet.write_all(b"Connection: close\r\n\r\n").await.unwrap();
     let received = until_closed(&mut kubelet).await;
     assert!(received.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&received));
+    // The flood has displaced its own connections: those that are open are as few as the options allow.
+    let displaced = flood.len() - short().max_connections;
+    for stream in &mut flood[..displaced] {
+        until_closed(stream).await;
+    }
 }
 
 /// The certificate of a server, its authority, and the folder of its files.

@@ -27,10 +27,22 @@ pub struct AuditedRequest {
     pub uri: String,
     /// The `User-Agent` of the client.
     pub user_agent: String,
+    /// Who sent it.
+    pub user: AuditedUser,
+    /// The user that it was made as, if that is another one.
+    pub impersonated_user: Option<AuditedUser>,
     /// The object or collection; none for paths that are no resource, such as `/readyz`.
     pub object_ref: Option<AuditedObject>,
     /// The response.
     pub response_status: AuditedAnswer,
+}
+
+/// A user, as the API server knows the credential.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AuditedUser {
+    /// The name, such as `system:serviceaccount:shop:viewer`.
+    pub username: String,
 }
 
 /// The object or collection of a request.
@@ -82,11 +94,20 @@ impl AuditLog {
     /// resource.
     #[must_use]
     pub fn requests(&self, user_agent: &str) -> Vec<AuditedRequest> {
+        let mut requests = self.all_requests(user_agent);
+        requests.retain(|request| {
+            request.verb != "watch" && request.object().is_some_and(|object| object.resource != "leases")
+        });
+        requests
+    }
+
+    /// Every request so far of clients whose user agent has this prefix; watches once they have ended.
+    #[must_use]
+    pub fn all_requests(&self, user_agent: &str) -> Vec<AuditedRequest> {
         let text = std::fs::read_to_string(self.path("log")).unwrap_or_default();
         text.lines()
             .filter_map(|line| serde_json::from_str::<AuditedRequest>(line).ok())
-            .filter(|request| request.user_agent.starts_with(user_agent) && request.verb != "watch")
-            .filter(|request| request.object().is_some_and(|object| object.resource != "leases"))
+            .filter(|request| request.user_agent.starts_with(user_agent))
             .collect()
     }
 

@@ -23,7 +23,7 @@ mod stopwatch;
 mod traces;
 pub mod wait;
 
-pub use audit::{AuditLog, AuditedAnswer, AuditedObject, AuditedRequest};
+pub use audit::{AuditLog, AuditedAnswer, AuditedObject, AuditedRequest, AuditedUser};
 pub use fixture::{Cluster, Fixture, shared};
 pub use proxy::{
     Action, Answer, Counts, Diverted, Fault, FaultProxy, ProxyError, Record, Request, Requests, RuleId,

@@ -13,6 +13,7 @@ mod check;
 mod cluster;
 mod completion;
 mod controller;
+mod convert;
 mod crds;
 mod dashboard;
 mod delete;
@@ -22,8 +23,13 @@ mod documentation;
 mod eval;
 mod events;
 mod explain;
+mod fmt;
+mod generate;
 mod get;
+mod graph;
 mod lsp;
+mod managed;
+mod new;
 mod rbac;
 mod reference;
 mod render;
@@ -62,6 +68,8 @@ enum Command {
     Completion(completion::Arguments),
     /// Run the controller (accepts kro's flags)
     Controller(controller::Arguments),
+    /// Turn manifests, Helm or kustomize output into a definition
+    Convert(convert::Arguments),
     /// Print kross's CustomResourceDefinitions as YAML
     Crds(crds::Arguments),
     /// Serve pages that show clusters, definitions and instances, on this machine
@@ -76,10 +84,18 @@ enum Command {
     Events(events::Arguments),
     /// Explain diagnostic codes, or list all of them
     Explain(explain::Arguments),
+    /// Format definitions and other YAML files
+    Fmt(fmt::Arguments),
+    /// Print an instance of a definition, a JSON schema for editors, or documentation
+    Generate(generate::Arguments),
     /// List instances, definitions or clusters, with their state
     Get(get::Arguments),
+    /// Draw a definition: resources by cluster, and what they read from each other
+    Graph(graph::Arguments),
     /// Serve an editor: diagnostics, completion and navigation for definitions and instances
     Lsp(lsp::Arguments),
+    /// Make a definition from running objects, files or a template
+    New(new::Arguments),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
     Rbac(rbac::Arguments),
     /// Reconcile an instance or a definition now
@@ -139,6 +155,7 @@ impl Arguments {
             Command::Cluster(arguments) => cluster::run(&arguments, output),
             Command::Completion(arguments) => completion::run(&arguments, output),
             Command::Controller(arguments) => controller::run(&arguments, output),
+            Command::Convert(arguments) => convert::run(&arguments, output),
             Command::Crds(arguments) => crds::run(&arguments, output),
             Command::Dashboard(arguments) => dashboard::run(&arguments, output),
             Command::Delete(arguments) => delete::run(&arguments, output),
@@ -146,8 +163,12 @@ impl Arguments {
             Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Events(arguments) => events::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
+            Command::Fmt(arguments) => fmt::run(&arguments, output),
+            Command::Generate(arguments) => generate::run(&arguments, output),
             Command::Get(arguments) => get::run(&arguments, output),
+            Command::Graph(arguments) => graph::run(&arguments, output),
             Command::Lsp(arguments) => lsp::run(&arguments, output),
+            Command::New(arguments) => new::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),

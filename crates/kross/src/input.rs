@@ -115,7 +115,7 @@ impl Input {
 }
 
 /// The files below a path, sorted.
-fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     if !metadata.is_dir() {
         return Ok(vec![path.to_owned()]);

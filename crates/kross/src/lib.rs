@@ -6,6 +6,7 @@ mod commands;
 mod hub;
 mod input;
 mod output;
+mod scaffold;
 
 /// Runs the command of this process.
 #[must_use]

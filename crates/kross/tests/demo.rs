@@ -1,7 +1,8 @@
 //! The demo runs one graph in three clusters and cleans up after itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -26,11 +27,11 @@ fn once_prints_the_tree_of_a_graph_that_is_ready_in_three_clusters() {
     assert!(notes.contains("starting hub, eu, us") && notes.contains("ready after"), "{notes}");
 }
 
-/// Runs the commands that the demo prints: a changed value is applied in a remote cluster, a frozen cluster is reported as not
+/// Opens the dashboard and runs the commands that the demo prints: a changed value is applied in a remote cluster, a frozen cluster is reported as not
 /// connected and reconnects, `why` names it, a deletion deletes the objects in all clusters, and the instance can be created
 /// again.
 #[test]
-fn the_commands_that_the_demo_suggests_work() {
+fn the_dashboard_and_the_commands_of_the_demo_work() {
     let mut child = kross().arg("demo").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut notes = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let mut trees = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -55,6 +56,13 @@ fn the_commands_that_the_demo_suggests_work() {
     };
     let suggested =
         |word: &str| guide.iter().find(|line| line.trim().starts_with(word)).unwrap().trim().to_owned();
+
+    let dashboard = guide.iter().find_map(|line| line.trim().strip_prefix("http://")).unwrap();
+    let (address, login) = dashboard.split_once('/').unwrap();
+    let answer_of_login = get(address, &format!("/{login}"), "");
+    let cookie = answer_of_login.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap();
+    let page = get(address, "/instances", cookie);
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("us-kubeconfig"), "{page}");
 
     run(&suggested("kross get instances"));
     run(&suggested("kross tree"));
@@ -98,6 +106,17 @@ fn the_commands_that_the_demo_suggests_work() {
     for path in directories {
         assert!(!Path::new(&path).parent().unwrap().exists(), "{path} still exists");
     }
+}
+
+/// The answer to a request, with its header.
+fn get(address: &str, path: &str, cookie: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// The kubeconfig of a cluster, as the demo prints it.

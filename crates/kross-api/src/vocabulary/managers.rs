@@ -17,3 +17,5 @@ pub const REGISTRATION: &str = "kro.run/registration";
 pub const WORKLOAD: &str = "kro.run/workload";
 /// Writes the certificate of the admission webhook, and its authorities into the configuration.
 pub const WEBHOOK: &str = "kro.run/webhook";
+/// Writes the key of the sessions of the dashboard.
+pub const DASHBOARD: &str = "kro.run/dashboard";

@@ -4,7 +4,7 @@ use crate::Span;
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     End,
     /// Already reported by the lexer; the parser does not report it again.
     Invalid,
@@ -90,9 +90,9 @@ impl Kind {
 
 /// A token and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) span: Span,
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) span: Span,
 }
 
 /// Whether a word is reserved: it may be the name of a field, but not of a variable or a function.

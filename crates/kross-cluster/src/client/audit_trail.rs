@@ -12,6 +12,7 @@ use crate::audit::{Audit, AuditCluster, AuditObject, AuditRecord, AuditVerb};
 use crate::discovery::ApiKind;
 use crate::error::ApiError;
 use crate::kubeconfig::AuthMethod;
+use crate::object::{ClusterId, ObjectKey};
 
 /// Where the audit records of a client go, and what they say about its cluster and credential.
 pub(crate) struct AuditTrail {
@@ -82,6 +83,22 @@ impl ClusterClient {
         let cluster = AuditCluster { name: name.into(), uid: trail.cluster.uid.clone() };
         let (audit, secret) = (trail.audit.clone(), trail.secret.clone());
         self.audited(AuditTrail { audit, cluster, secret, method: trail.method })
+    }
+
+    /// The same client of a remote cluster, with its requests in the audit log as those of a user: with the credential of a Secret
+    /// that the user may read.
+    #[must_use]
+    pub fn audited_as(&self, user: &str, audit: &Audit, secret: &str, method: AuthMethod) -> Self {
+        let cluster = AuditCluster { name: secret.into(), uid: "".into() };
+        let trail = AuditTrail { audit: audit.clone(), cluster, secret: secret.into(), method };
+        let requester = ObjectKey {
+            cluster: ClusterId::local(),
+            group: "".into(),
+            kind: "User".into(),
+            namespace: None,
+            name: user.into(),
+        };
+        self.audited(trail).on_behalf_of(&requester)
     }
 
     /// The same client, with its requests audited.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
@@ -23,6 +24,8 @@ enum Kind {
     Header {
         method: &'static str,
         value: HeaderValue,
+        /// Whether the server has rejected it since that was last asked.
+        rejected: Arc<AtomicBool>,
     },
     /// From a trusted configuration, by `kube`: reads token files and runs plugins again when needed.
     Trusted(Arc<Mutex<HeaderService>>),
@@ -63,9 +66,18 @@ impl Credential {
 
     /// The server rejected the credential. One that can be renewed is renewed before the next request.
     pub(super) fn mark_rejected(&self) {
-        if let Kind::Exec(source) = &self.0 {
-            source.mark_rejected();
+        match &self.0 {
+            Kind::Exec(source) => source.mark_rejected(),
+            Kind::Header { rejected, .. } => rejected.store(true, Ordering::Relaxed),
+            Kind::Anonymous | Kind::Trusted(_) => {}
         }
+    }
+
+    /// Whether the server has rejected a token or a password since this was last asked. A server may also reject a valid one while
+    /// what it asks about tokens does not answer, so ask it again.
+    #[must_use]
+    pub fn take_rejection(&self) -> bool {
+        matches!(&self.0, Kind::Header { rejected, .. } if rejected.swap(false, Ordering::Relaxed))
     }
 
     /// When connections that were opened with this credential stop working, if they have to be replaced then.
@@ -86,7 +98,7 @@ impl Credential {
             problem: format!("the {method} has characters that are not allowed in a header"),
         })?;
         value.set_sensitive(true);
-        Ok(Self(Kind::Header { method, value }))
+        Ok(Self(Kind::Header { method, value, rejected: Arc::default() }))
     }
 
     pub(super) async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), TransportError> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use http::{HeaderMap, Request, Response};
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
 use super::credential::HeaderService;
@@ -40,7 +40,15 @@ pub enum LocalError {
         path: PathBuf,
         /// The cause.
         #[source]
-        source: Box<kube::config::KubeconfigError>,
+        source: Box<KubeconfigError>,
+    },
+    /// The kubeconfig is not valid. Says where, and quotes nothing: the line may have a credential.
+    #[error("cannot read the kubeconfig `{}`: {place} is not as expected; check it with `kubectl config view`", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// `line 7 column 3`.
+        place: String,
     },
     /// There is neither a kubeconfig nor a ServiceAccount.
     #[error("no cluster is configured: pass `--kubeconfig`, set `KUBECONFIG`, or run in a pod")]
@@ -84,6 +92,18 @@ impl LocalCluster {
         };
         let contexts = kubeconfig.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
         contexts.into_iter().map(|context| context.name).collect()
+    }
+
+    /// Where the cluster is and which authorities its certificate is verified with, without any credential: for clients that have
+    /// one of their own. Does not contact it.
+    ///
+    /// # Errors
+    /// There is no configuration, or it cannot be used.
+    pub async fn endpoint(&self) -> Result<Endpoint, LocalError> {
+        let mut config = load(self).await?;
+        config.auth_info = AuthInfo::default();
+        // This reads files, which blocks.
+        tokio::task::spawn_blocking(move || endpoint(&config)).await.map_err(|_| LocalError::Cancelled)?
     }
 }
 
@@ -136,30 +156,65 @@ async fn load_kubeconfig(source: &LocalCluster) -> Result<kube::Config, LocalErr
         user: overrides.user.clone(),
     };
     if let Some(path) = kubeconfig {
-        let error = |source| LocalError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+        let error = |source| unusable(path.clone(), source);
         let kubeconfig = Kubeconfig::read_from(path).map_err(error)?;
         return kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(error);
     }
     let is_selected = options.context.is_some() || options.cluster.is_some() || options.user.is_some();
     if is_selected {
-        return kube::Config::from_kubeconfig(&options).await.map_err(|source| LocalError::Kubeconfig {
-            path: PathBuf::from("KUBECONFIG"),
-            source: Box::new(source),
-        });
+        return kube::Config::from_kubeconfig(&options).await.map_err(default_kubeconfig);
     }
     match (kube::Config::infer().await, overrides.server()) {
         (Ok(config), _) => Ok(config),
         (Err(_), Some(server)) => Ok(kube::Config::new(server?)),
-        (Err(source), None) => Err(LocalError::Nowhere(Box::new(source))),
+        // One that is set or exists, and cannot be used.
+        (Err(source), None) => match (default_path(), Kubeconfig::read()) {
+            (Some(_), Err(error)) => Err(default_kubeconfig(error)),
+            (Some(_), Ok(_)) => Err(match kube::Config::from_kubeconfig(&options).await {
+                Err(error) => default_kubeconfig(error),
+                Ok(_) => LocalError::Nowhere(Box::new(source)),
+            }),
+            (None, _) => Err(LocalError::Nowhere(Box::new(source))),
+        },
     }
 }
 
-fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
+/// The kubeconfig of the environment, if it is set or exists.
+fn default_path() -> Option<PathBuf> {
+    if let Some(set) = std::env::var_os("KUBECONFIG").filter(|set| !set.is_empty()) {
+        return Some(set.into());
+    }
+    let file = PathBuf::from(std::env::var_os("HOME")?).join(".kube/config");
+    file.exists().then_some(file)
+}
+
+fn default_kubeconfig(source: KubeconfigError) -> LocalError {
+    unusable(default_path().unwrap_or_else(|| PathBuf::from("~/.kube/config")), source)
+}
+
+fn unusable(path: PathBuf, source: KubeconfigError) -> LocalError {
+    match source {
+        KubeconfigError::Parse(error) => {
+            let place = error.location().map_or_else(
+                || "its text".to_owned(),
+                |at| format!("line {} column {}", at.line(), at.column()),
+            );
+            LocalError::Malformed { path, place }
+        }
+        source => LocalError::Kubeconfig { path, source: Box::new(source) },
+    }
+}
+
+fn endpoint(config: &kube::Config) -> Result<Endpoint, LocalError> {
     // Only the first call in a process has an effect, and all install the same provider.
     let _ = crate::crypto_provider().install_default();
+    let tls = config.rustls_client_config().map_err(|source| LocalError::Credentials(Box::new(source)))?;
+    Ok(Endpoint::new(&config.cluster_url, tls, config.tls_server_name.as_deref())?)
+}
+
+fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
+    let endpoint = endpoint(config)?;
     let credentials = |source| LocalError::Credentials(Box::new(source));
-    let tls = config.rustls_client_config().map_err(credentials)?;
-    let endpoint = Endpoint::new(&config.cluster_url, tls, config.tls_server_name.as_deref())?;
     let echo = tower::service_fn(async |request: Request<Body>| {
         let headers: HeaderMap = request.headers().clone();
         Ok::<_, BoxError>(Response::new(headers))
@@ -170,4 +225,21 @@ fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalErro
         .map_err(BoxError::from)
         .service(echo);
     Ok((endpoint, HeaderService::new(service)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_parsed_is_not_quoted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for text in ["users:\n- user: {token: c4nary", "users: c4nary", "c4nary"] {
+            std::fs::write(file.path(), text).unwrap();
+            let source = LocalCluster { kubeconfig: Some(file.path().to_owned()), ..LocalCluster::default() };
+            let error = ClusterClient::local(&source, ClientOptions::default()).await.unwrap_err();
+            let said = format!("{error} {error:?}");
+            assert!(matches!(error, LocalError::Malformed { .. }) && !said.contains("c4nary"), "{said}");
+        }
+    }
 }

@@ -16,6 +16,9 @@ use serde_json::json;
 
 use crate::server::{Log, Server, config_map, event, object, response, scripted, status};
 
+/// An endless list ends after this page, so that a client which reads on fails its test.
+const LAST_PAGE: usize = 1000;
+
 /// A server whose list has one page after the other. The first number of the handler is that of the page.
 async fn endless(
     page: impl Fn(usize) -> (String, Vec<serde_json::Value>) + Send + Sync + 'static,
@@ -23,7 +26,9 @@ async fn endless(
     let pages = Arc::new(AtomicUsize::new(0));
     let sent = Arc::clone(&pages);
     let server = Server::plain(move |_| {
-        let (next, items) = page(sent.fetch_add(1, Ordering::Relaxed));
+        let number = sent.fetch_add(1, Ordering::Relaxed);
+        let (next, items) = page(number);
+        let next = if number < LAST_PAGE { next } else { String::new() };
         let list = json!({"metadata": {"resourceVersion": "9", "continue": next}, "items": items});
         response(200, &list.to_string())
     })

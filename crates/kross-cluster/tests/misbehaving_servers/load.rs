@@ -11,6 +11,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use kross_cluster::{CacheOptions, Caches, Change, Lookup, Retry, Selection, SyncPolicy};
+use kross_testing::wait::WAIT_LIMIT;
 use serde_json::json;
 
 use crate::server::{Body, Server, config_map, event, object, response, scripted, unfinished};
@@ -56,7 +57,9 @@ async fn a_cache_that_grows_beyond_the_limit_is_dropped_without_deletions_and_re
     let mut events = cache.subscribe();
     let mut seen = Vec::new();
     loop {
-        match events.recv().await.unwrap().change {
+        let event =
+            tokio::time::timeout(WAIT_LIMIT, events.recv()).await.expect("the list after the failure");
+        match event.unwrap().change {
             Change::Applied { .. } => {}
             Change::Deleted { old } => panic!("{} was not deleted", old.name()),
             Change::Failed { error } => {

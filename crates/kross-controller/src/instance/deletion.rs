@@ -6,14 +6,13 @@
 //! a cache.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{FailureReason, LifecyclePhase, Operation, annotations, labels, managers};
-use kross_cluster::{ObjectKey, Selection};
+use kross_cluster::ObjectKey;
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
-    Deletion, DeletionPlan, DeletionProgress, HookRecord, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
+    Deletion, DeletionPlan, DeletionProgress, HookRecord, Hooks, OwnedObject, Plan, Wait,
     blocked_deletion_status, deletion_status, plan_deletion, reported_orphans,
 };
 use kross_value::Text;
@@ -302,13 +301,13 @@ impl<'a> DeletionPass<'a> {
         let has_no_event = plan.waiting.iter().any(|(pending, wait)| match wait {
             // The objects that it waits for are in this list too.
             Wait::Dependents | Wait::Until(_) => false,
-            Wait::Deletion(_) => !self.is_watched(pending),
+            Wait::Deletion(_) => !self.pass.will_report_deletion(&pending.key, &pending.uid),
             // A cluster that is connected requeues the instances that use it.
             Wait::Connection(_) => false,
             Wait::Hook(_) | Wait::Failed(_) => true,
         });
         let has_no_event = has_no_event || !plan.unfinished_hooks.is_empty();
-        let interval = self.pass.context.settings.instance_interval.unwrap_or(Duration::from_secs(60));
+        let interval = self.pass.interval();
         let recheck = hooks.and_then(|hooks| hooks.recheck_at);
         let due = plan.recheck_at.into_iter().chain(recheck).min().map(until);
         // A cluster that is connected and gives no usable answer: nothing tells when it does again.
@@ -326,15 +325,6 @@ impl<'a> DeletionPass<'a> {
             Some(wait) => Next::After(wait),
             None => Next::Done,
         }
-    }
-
-    /// Whether an event will tell that an object was deleted: its kind is watched, and the cache has the object.
-    fn is_watched(&self, PendingDeletion { key, uid, .. }: &PendingDeletion) -> bool {
-        let cache = self.pass.clients.cache_of(&key.cluster, &key.group, &key.kind);
-        cache.is_some_and(|cache| {
-            cache.key().selection == Selection::Managed
-                && cache.will_report_deletion_of(key.namespace.as_deref(), &key.name, uid)
-        })
     }
 }
 

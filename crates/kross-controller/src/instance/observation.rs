@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::{Authority, ClusterId, GroupKind, Operation, RecordedCluster, SyncMode, labels};
-use kross_cluster::{Cache, CacheKey, Lookup, ObjectKey, StoredObject};
+use kross_cluster::{Cache, CacheKey, ObjectKey, StoredObject};
 use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey, Withheld};
 use kross_value::Text;
 
+use super::awaited_deletions::cached;
 use super::error::InstanceError;
 use super::member_lists::Proof;
 use super::memory::Memory;
@@ -158,18 +159,12 @@ impl Pass<'_> {
             }
             let key = &object.key;
             let Some(cache) = self.clients.cache_of(&key.cluster, &key.group, &key.kind) else { continue };
-            let find = || match cache.get(key.namespace.as_deref(), &key.name) {
-                Lookup::Found(other) => Some(other),
-                Lookup::Absent => None,
-                // Its metadata shows whose it is.
-                Lookup::Unknown => cache.unreadable(key.namespace.as_deref(), &key.name),
-            };
-            if find().is_none() {
+            if cached(cache, key).is_none() {
                 continue;
             }
             // Read it again after the instance is registered: it may have been deleted just before.
             self.context.instances.contend_for(self.key, key);
-            if let Some(other) = find() {
+            if let Some(other) = cached(cache, key) {
                 self.observation.add(key.clone(), other, self.memory);
                 found = true;
             }

@@ -253,6 +253,7 @@ impl<'a> Pass<'a> {
     fn next(&self, plan: &Plan) -> Next {
         let recheck = plan.recheck_at.map(until);
         self.requeue_for_repairs();
+        self.requeue_for_deletions();
         for wait in recheck.into_iter().chain(self.memory.throttle.wait(Instant::now())) {
             self.requeue_after(wait);
         }

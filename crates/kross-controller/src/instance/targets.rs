@@ -252,7 +252,7 @@ impl Targets<'_> {
     fn cache(&self) -> Result<Cache, ConnectionFailure> {
         self.context.workload.cache(WorkloadKind::Target).ok_or_else(|| {
             let cause = "there are no KubernetesTargets: their CRDs are not installed; install them with `kross crds | \
-                         kubectl apply -f -`";
+                         kubectl apply --server-side -f -`";
             failure(ConnectStep::Target, cause.to_owned(), Timestamp::now())
         })
     }

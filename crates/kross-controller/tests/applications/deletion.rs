@@ -1,7 +1,8 @@
 //! The deletion of an application, on a control plane without a garbage collector, and with a cluster that is not reachable.
 
 use kross_testing::{Fault, wait};
-use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::world::{World, message, template, value};
@@ -77,14 +78,27 @@ async fn the_resources_of_an_application_that_is_deleted_with_cascade_orphan_sta
     // Then the garbage collector removes the owner reference, and its finalizer from the application.
     let patch = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     world.resources.patch("web-a", &PatchParams::default(), &patch).await.unwrap();
-    let patch = Patch::Merge(json!({"metadata": {"finalizers": ["kro.run/finalizer"]}}));
-    world.applications.patch("web", &PatchParams::default(), &patch).await.unwrap();
+    remove_orphan_finalizer(&world.applications, "web").await;
     wait::woken(wait::until_deleted(&world.applications, "web")).await;
     // The resource is reconciled as before.
     let edit = json!({"spec": {"template": template("web-a", "2")["spec"]["template"]}});
     world.resources.patch("web-a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
     let maps = &world.region("eu").config_maps;
     wait::until_object(maps, "web-a", |map| value(map, "text") == Some("2")).await;
+}
+
+/// As the garbage collector does it: it reads the object again if the controller has removed its own finalizer meanwhile.
+async fn remove_orphan_finalizer(applications: &Api<DynamicObject>, name: &str) {
+    wait::until("the garbage collector to remove its finalizer", || async {
+        let Some(mut application) = applications.get_opt(name).await.map_err(|error| error.to_string())?
+        else {
+            return Ok(());
+        };
+        application.finalizers_mut().retain(|finalizer| finalizer != "orphan");
+        let replaced = applications.replace(name, &PostParams::default(), &application).await;
+        replaced.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kross_controller::Settings;
+use kross_controller::{ConnectionIntervals, Settings};
 use kross_testing::{FaultProxy, Requests, Verb, objects, shared, wait};
-use kube::Api;
-use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 
 use crate::setup::{Running, condition, install_crds, until};
@@ -41,7 +41,9 @@ async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_af
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let targets = api(&client, "v1alpha1", "KubernetesTarget", NAMESPACE);
     let config = hub_proxy.kubeconfig(hub.admin()).unwrap().config().await.unwrap();
-    let running = Running::start_with(config, Settings::default()).await;
+    let connections =
+        ConnectionIntervals { details: Duration::from_secs(1), ..ConnectionIntervals::default() };
+    let running = Running::start_with(config, Settings { connections, ..Settings::default() }).await;
     for at in 0..TARGETS {
         let (name, secret) = (format!("target-{at}"), format!("target-{at}-connection"));
         let kubeconfig = proxy.virtual_cluster(eu.admin(), &name).unwrap();
@@ -103,7 +105,8 @@ async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_af
     );
     assert_eq!(created, count * TEMPLATES);
 
-    // Nothing is left to do.
+    // Nothing is left to do once the counts of all objects are published.
+    until_counted(&client, count * TEMPLATES).await;
     hub_proxy.clear_requests();
     proxy.clear_requests();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -123,4 +126,18 @@ async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_af
     let sent: Vec<String> = sent.iter().map(|record| record.request.to_string()).collect();
     assert_eq!(sent, [""; 0]);
     running.stop().await;
+}
+
+/// Waits until the ClusterConnections count all resources of applications, and their objects, which is the last that is written.
+async fn until_counted(client: &Client, resources: usize) {
+    let kind = GroupVersionKind::gvk("kro.run", "v1alpha1", "ClusterConnection");
+    let connections: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    wait::until("the ClusterConnections to count all objects", || async {
+        let all = connections.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let count = |of: &str| -> i64 { all.iter().filter_map(|it| it.data["status"][of].as_i64()).sum() };
+        let counted = (count("instances"), count("objects"));
+        let resources = i64::try_from(resources).unwrap();
+        if counted == (resources, resources) { Ok(()) } else { Err(format!("{counted:?}")) }
+    })
+    .await;
 }

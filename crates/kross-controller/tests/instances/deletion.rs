@@ -123,3 +123,28 @@ async fn observes_again_after_a_delete_fails_on_its_uid_precondition() {
     wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_continues_although_somebody_changed_the_labels_of_the_object_that_it_waits_for() {
+    let resources = json!([config_map("a", json!({})), config_map("b", json!({"a": "${a.metadata.name}"}))]);
+    let world = World::new("Relabelled", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let patch = async |metadata: serde_json::Value| {
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        world.config_maps.patch("x-b", &PatchParams::default(), &patch).await.unwrap();
+    };
+    patch(json!({"finalizers": ["test.kross.run/hold"]})).await;
+    world.delete("x").await;
+    wait::until_object(&world.config_maps, "x-b", |object| object.metadata.deletion_timestamp.is_some())
+        .await;
+    // From now on the events of the object lead to another instance.
+    let lists =
+        || world.sent_requests().iter().filter(|request| request.starts_with("list configmaps")).count();
+    let before = lists();
+    patch(json!({"labels": {"kro.run/instance-name": "another"}})).await;
+    wait::until_true("the deletion to be reconciled", || lists() > before).await;
+    patch(json!({"finalizers": []})).await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
+    assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
+}

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kross_testing::{objects, wait};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::collections::collection;
 use crate::instance_api::ownership_metadata;
@@ -133,4 +133,23 @@ async fn events_wake_the_instance_of_their_own_kind() {
         wait::woken(wait::until_object(&one.config_maps, name, |object| value(object, "x") == Some(own)))
             .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn creates_an_object_again_although_somebody_changed_its_labels_while_it_was_being_deleted() {
+    let world = World::new("Disguised", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let uid = world.config_maps.get("x-a").await.unwrap().metadata.uid;
+    let patch = async |metadata: Json| {
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        world.config_maps.patch("x-a", &PatchParams::default(), &patch).await.unwrap();
+    };
+    patch(json!({"finalizers": ["test.kross.run/hold"]})).await;
+    world.config_maps.delete("x-a", &DeleteParams::default()).await.unwrap();
+    world.until_state("x", "IN_PROGRESS").await;
+    patch(json!({"labels": {"kro.run/instance-name": "another"}})).await;
+    patch(json!({"finalizers": []})).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-a", |object| object.metadata.uid != uid)).await;
+    world.until_state("x", "ACTIVE").await;
 }

@@ -1,6 +1,6 @@
 //! Pruning: when and in which order the controller deletes objects that an instance no longer wants.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use kross_testing::{Action, Requests, Verb, objects, wait};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -129,6 +129,30 @@ async fn prunes_dependents_first_and_waits_for_their_deletion() {
     for name in ["x-a", "x-b"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prunes_the_next_object_when_the_last_one_of_a_kind_that_left_the_graph_is_deleted() {
+    let account = json!({"id": "b", "template": {"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "${schema.metadata.name}-b", "annotations": {"a": "${a.metadata.name}"}}}});
+    let resources = json!([config_map("a", json!({})), account, config_map("c", json!({}))]);
+    let world = World::new("Shrunk", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let client = world.config_maps.clone().into_client();
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, &world.namespace);
+    let set_finalizers = async |list: Json| {
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": list}}));
+        accounts.patch("x-b", &PatchParams::default(), &patch).await.unwrap();
+    };
+    set_finalizers(json!(["test.kross.run/hold"])).await;
+    // Nothing watches ServiceAccounts any more.
+    world.objects.patch("shrunk", &json!({"spec": {"resources": [config_map("c", json!({}))]}})).await;
+    wait::until_object(&accounts, "x-b", |object| object.metadata.deletion_timestamp.is_some()).await;
+    assert!(world.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
+    set_finalizers(json!([])).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "x-a")).await;
+    assert!(world.config_maps.get_opt("x-c").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

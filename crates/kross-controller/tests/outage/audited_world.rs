@@ -40,18 +40,40 @@ pub async fn empty_world(kind: &str) -> World {
     World::without_definition(kind).await
 }
 
-/// The objects of a namespace that were orphaned according to the audit log, as cluster and name.
-pub fn orphaned_objects(namespace: &str) -> BTreeSet<(String, String)> {
+/// The audit records with a verb.
+fn records(verb: &str) -> Vec<Json> {
     let (path, audit) = &*AUDIT;
     audit.flush(Duration::from_secs(5));
     let text = std::fs::read_to_string(path).unwrap();
     // The last line may be incomplete.
     let complete = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let records = complete.map(|line| serde_json::from_str::<Json>(line).unwrap());
-    let orphaned =
-        records.filter(|record| record["verb"] == "leave" && record["object"]["namespace"] == namespace);
-    let text_of = |value: &Json| value.as_str().unwrap().to_owned();
+    records.filter(|record| record["verb"] == verb).collect()
+}
+
+fn text_of(value: &Json) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// The objects of a namespace that were orphaned according to the audit log, as cluster and name.
+pub fn orphaned_objects(namespace: &str) -> BTreeSet<(String, String)> {
+    let orphaned = records("leave").into_iter().filter(|record| record["object"]["namespace"] == namespace);
     orphaned.map(|record| (text_of(&record["cluster"]["name"]), text_of(&record["object"]["name"]))).collect()
+}
+
+/// The clusters that instances of a namespace gave up according to the audit log, in the order of the instances: instance, UID
+/// and kind of the objects there.
+pub fn given_up_clusters(namespace: &str) -> Vec<(String, String, String)> {
+    let given_up =
+        records("abandon").into_iter().filter(|record| record["instance"]["namespace"] == namespace);
+    let mut given_up: Vec<_> = given_up
+        .map(|record| {
+            let of = |object: &str, field: &str| text_of(&record[object][field]);
+            (of("instance", "name"), of("cluster", "uid"), of("object", "kind"))
+        })
+        .collect();
+    given_up.sort();
+    given_up
 }
 
 /// Waits until these objects of a namespace are recorded as orphaned: the last records are written after the instance was

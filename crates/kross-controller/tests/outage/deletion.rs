@@ -7,10 +7,10 @@ use kross_testing::{Fault, wait};
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::audited_world::{normalized_yaml, orphaned_objects, until_orphaned, world};
+use crate::audited_world::{given_up_clusters, normalized_yaml, orphaned_objects, until_orphaned, world};
 use crate::instance_api::ownership_metadata;
 use crate::setup::condition;
-use crate::world::{config_map, edit, resource_entry};
+use crate::world::{cluster_entry, config_map, edit, resource_entry};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_log_lists_what_was_orphaned_in_an_unreachable_cluster() {
@@ -76,6 +76,45 @@ async fn the_audit_log_lists_what_was_orphaned_in_an_unreachable_cluster() {
     let of_y: Vec<_> = existing.iter().filter(|name| name.starts_with("y-")).collect();
     assert_eq!(of_y, ["y-kept"]);
     assert_eq!(ownership_metadata(&eu.config_maps.get("y-kept").await.unwrap()), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_given_up_is_in_the_audit_log_once_for_each_instance() {
+    let mut app = config_map("app", None, json!({}));
+    app["cluster"] = json!({"name": "${schema.spec.region}-kubeconfig"});
+    let spec = json!({"schema": {"spec": {"region": "string"}}, "resources": [app]});
+    let world = world("GivenUp", spec).await;
+    let (eu, us) = (world.region("eu"), world.region("us"));
+    for name in ["moved", "deleted"] {
+        world.create(name, json!({"region": "eu"})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
+    let uid = cluster_entry(&world.get("moved").await, "eu-kubeconfig")["uid"].as_str().unwrap().to_owned();
+    eu.proxy.set(Fault::Refuse);
+    world.until_state("deleted", "ERROR").await;
+    world.delete("deleted").await;
+    world.patch("moved", json!({"spec": {"region": "us"}})).await;
+    wait::until_object(&us.config_maps, "moved-app", |_| true).await;
+    world.until("moved", |instance| cluster_entry(instance, "eu-kubeconfig")["connected"] == false).await;
+    assert_eq!(given_up_clusters(&world.namespace), []);
+
+    let give_up = json!({"metadata": {"annotations": {"kro.run/abandon-cluster": uid}}});
+    for name in ["moved", "deleted"] {
+        world.patch(name, give_up.clone()).await;
+    }
+    wait::until_deleted(&world.instances, "deleted").await;
+    world.until("moved", |instance| cluster_entry(instance, "eu-kubeconfig").is_null()).await;
+    let record = |instance: &str| (instance.to_owned(), uid.clone(), "ConfigMap".to_owned());
+    let expected = [record("deleted"), record("moved")];
+    wait::until("the clusters that were given up in the audit log", || async {
+        let recorded = given_up_clusters(&world.namespace);
+        if recorded == expected { Ok(()) } else { Err(format!("{recorded:?}")) }
+    })
+    .await;
+    eu.proxy.set(Fault::Pass);
+    for name in ["moved-app", "deleted-app"] {
+        assert!(eu.config_maps.get(name).await.unwrap().metadata.deletion_timestamp.is_none(), "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

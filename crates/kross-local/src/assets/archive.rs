@@ -1,4 +1,4 @@
-//! Unpacks programs from an envtest archive whose checksum is verified. Takes only regular files with expected names, and
+//! Unpacks files from an archive whose checksum is verified. Takes only regular files with expected names, and
 //! ignores their paths in the archive when it writes them.
 
 use std::fs::File;
@@ -7,8 +7,6 @@ use std::path::{Component, Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use tar::{Archive, EntryType};
-
-use super::Binary;
 
 /// Larger than any real program. Protects against an archive that inflates without end.
 const MAX_PROGRAM_SIZE: u64 = 1 << 30;
@@ -40,7 +38,7 @@ pub enum ArchiveError {
 }
 
 /// Unpacks `wanted` from the archive at `archive` into `directory`.
-pub(super) fn unpack(archive: &Path, wanted: &[Binary], directory: &Path) -> Result<(), ArchiveError> {
+pub(super) fn unpack(archive: &Path, wanted: &[&'static str], directory: &Path) -> Result<(), ArchiveError> {
     let file = File::open(archive).map_err(ArchiveError::Damaged)?;
     let mut found = Vec::new();
     let mut archive = Archive::new(GzDecoder::new(file));
@@ -51,29 +49,29 @@ pub(super) fn unpack(archive: &Path, wanted: &[Binary], directory: &Path) -> Res
             return Err(ArchiveError::Outside(path));
         }
         let name = path.file_name().and_then(|name| name.to_str());
-        let Some(binary) = wanted.iter().copied().find(|binary| Some(binary.file_name()) == name) else {
+        let Some(wanted) = wanted.iter().copied().find(|wanted| Some(*wanted) == name) else {
             continue;
         };
         if entry.header().entry_type() != EntryType::Regular {
             continue;
         }
-        write_program(&mut entry, binary, directory)?;
-        found.push(binary);
+        write_file(&mut entry, wanted, directory)?;
+        found.push(wanted);
     }
-    match wanted.iter().find(|binary| !found.contains(binary)) {
-        Some(binary) => Err(ArchiveError::Missing(binary.file_name())),
+    match wanted.iter().find(|wanted| !found.contains(wanted)) {
+        Some(missing) => Err(ArchiveError::Missing(missing)),
         None => Ok(()),
     }
 }
 
-fn write_program(entry: &mut impl Read, binary: Binary, directory: &Path) -> Result<(), ArchiveError> {
-    let path = directory.join(binary.file_name());
+fn write_file(entry: &mut impl Read, name: &'static str, directory: &Path) -> Result<(), ArchiveError> {
+    let path = directory.join(name);
     let write_error = |source| ArchiveError::Write { path: path.clone(), source };
     let mut file = File::create(&path).map_err(write_error)?;
     let mut limited = entry.take(MAX_PROGRAM_SIZE + 1);
     let written = std::io::copy(&mut limited, &mut file).map_err(ArchiveError::Damaged)?;
     if written > MAX_PROGRAM_SIZE {
-        return Err(ArchiveError::TooLarge(binary.file_name()));
+        return Err(ArchiveError::TooLarge(name));
     }
     make_executable(&path).map_err(write_error)
 }
@@ -112,7 +110,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path =
             archive(directory.path(), &["controller-tools/envtest/etcd", "controller-tools/envtest/README"]);
-        unpack(&path, &[Binary::Etcd], directory.path()).unwrap();
+        unpack(&path, &["etcd"], directory.path()).unwrap();
         let text = std::fs::read_to_string(directory.path().join("etcd")).unwrap();
         assert_eq!(text, "controller-tools/envtest/etcd");
         assert!(!directory.path().join("README").exists());
@@ -123,7 +121,7 @@ mod tests {
         for hostile in ["../etcd", "/etc/etcd", "controller-tools/../../etcd"] {
             let directory = tempfile::tempdir().unwrap();
             let path = archive(directory.path(), &[hostile]);
-            let error = unpack(&path, &[Binary::Etcd], directory.path()).unwrap_err();
+            let error = unpack(&path, &["etcd"], directory.path()).unwrap_err();
             assert!(matches!(error, ArchiveError::Outside(_)), "{hostile}: {error}");
             assert!(!directory.path().join("etcd").exists());
         }
@@ -135,7 +133,7 @@ mod tests {
         let path = archive(directory.path(), &["controller-tools/envtest/etcd"]);
         let length = std::fs::metadata(&path).unwrap().len();
         File::options().write(true).open(&path).unwrap().set_len(length / 2).unwrap();
-        let error = unpack(&path, &[Binary::Etcd], directory.path()).unwrap_err();
+        let error = unpack(&path, &["etcd"], directory.path()).unwrap_err();
         assert!(matches!(error, ArchiveError::Damaged(_)), "{error}");
     }
 
@@ -143,7 +141,7 @@ mod tests {
     fn a_missing_program_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = archive(directory.path(), &["controller-tools/envtest/etcd"]);
-        let error = unpack(&path, &[Binary::Etcd, Binary::Kubectl], directory.path()).unwrap_err();
+        let error = unpack(&path, &["etcd", "kubectl"], directory.path()).unwrap_err();
         assert_eq!(error.to_string(), "the archive has no `kubectl`");
     }
 }

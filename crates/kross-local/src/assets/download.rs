@@ -130,7 +130,8 @@ pub(super) fn fetch(
     downloader.file(&archive.address, &archive.sha512, &packed)?;
     let bin = workspace.join("bin");
     std::fs::create_dir_all(&bin).map_err(write_error(&bin))?;
-    archive::unpack(&packed, &[Binary::Etcd, Binary::ApiServer, Binary::Kubectl], &bin)
+    let wanted = [Binary::Etcd, Binary::ApiServer, Binary::Kubectl].map(Binary::file_name);
+    archive::unpack(&packed, &wanted, &bin)
         .map_err(|source| DownloadError::Archive { address: archive.address.clone(), source })?;
 
     if let Err(error) = controller_manager(sources, &downloader, &archive.version, &bin) {
@@ -141,6 +142,23 @@ pub(super) fn fetch(
             .map_err(|error| DownloadError::ControllerManager(Box::new(error)))?;
     }
     Ok(())
+}
+
+/// Downloads one file and verifies its SHA-512.
+pub(super) fn verified(
+    sources: &Sources,
+    address: &str,
+    sha512: &str,
+    path: &Path,
+    progress: &Progress,
+) -> Result<(), DownloadError> {
+    Downloader::new(sources.connect_timeout, progress).file(address, sha512, path)
+}
+
+/// Whether a file has a SHA-512; none if it cannot be read.
+pub(super) fn has_checksum(path: &Path, sha512: &str) -> Option<bool> {
+    let content = std::fs::read(path).ok()?;
+    Some(hexadecimal(&Sha512::digest(content)) == sha512)
 }
 
 fn controller_manager(

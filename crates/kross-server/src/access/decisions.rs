@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Decisions of the same age limit.
 #[derive(Debug)]
-pub(super) struct Decisions<K, V> {
+pub(crate) struct Decisions<K, V> {
     known: HashMap<K, (Instant, V)>,
     /// The keys in the order in which they were decided; those that were decided again have a later entry as well.
     order: VecDeque<(Instant, K)>,
@@ -17,16 +17,16 @@ pub(super) struct Decisions<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Decisions<K, V> {
-    pub(super) fn new(most: usize, age: Duration) -> Self {
+    pub(crate) fn new(most: usize, age: Duration) -> Self {
         Self { known: HashMap::new(), order: VecDeque::new(), most, age }
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<V> {
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
         let (decided, value) = self.known.get(key)?;
         (decided.elapsed() < self.age).then(|| value.clone())
     }
 
-    pub(super) fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         let now = Instant::now();
         self.known.insert(key, (now, value));
         self.order.push_back((now, key));

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use kross_api::WORKLOAD_GROUP;
 use kross_cluster::{ApiError, ApiKind, Cache, CacheOptions, Caches, Change, Selection};
 use parking_lot::Mutex;
-use serde_json::Value as Json;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 
 use crate::read_model::{DEFINITIONS, Definition, Hub, find_kind};
@@ -17,6 +18,11 @@ use crate::read_model::{DEFINITIONS, Definition, Hub, find_kind};
 const FIRST_LIST: Duration = Duration::from_secs(5);
 /// How long a cache is kept that no page uses.
 const UNUSED: Duration = Duration::from_secs(90);
+/// How many caches a user may hold. A further one takes the place of the one that was not used for longest.
+const MAX_HELD: usize = 96;
+/// How long a user sees a kind after the right to list it was taken away.
+const REVIEW_AGE: Duration = Duration::from_secs(60);
+const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// A hub as one user sees it.
 #[derive(Clone)]
@@ -25,11 +31,29 @@ pub(super) struct Viewer(Arc<Inner>);
 struct Inner {
     hub: Hub,
     caches: Caches,
-    held: Mutex<HashMap<Held, (Cache, Instant)>>,
+    held: Mutex<HashMap<Key, Held>>,
     changes: watch::Sender<u64>,
 }
 
-type Held = (Arc<ApiKind>, Option<String>);
+/// A kind in a namespace, or in all.
+type Key = (Arc<ApiKind>, Option<String>);
+
+struct Held {
+    cache: Cache,
+    used: Instant,
+    /// When the user was allowed to list it.
+    reviewed: Instant,
+}
+
+#[derive(Deserialize)]
+struct Review {
+    status: ReviewStatus,
+}
+
+#[derive(Deserialize)]
+struct ReviewStatus {
+    allowed: bool,
+}
 
 /// Objects of a kind, or why they cannot be shown.
 pub(super) type Listed = Result<Vec<Json>, ApiError>;
@@ -76,13 +100,27 @@ impl Viewer {
         self.0.changes.subscribe()
     }
 
+    /// Has every page that is watched made again.
+    pub(super) fn wake(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
     /// The objects of a kind in a namespace, or in all.
     ///
     /// # Errors
     /// The user may not list them, or the hub does not answer.
     pub(super) async fn list(&self, kind: &Arc<ApiKind>, namespace: Option<&str>) -> Listed {
         let namespace = namespace.filter(|_| kind.namespaced);
-        let cache = self.cache(kind, namespace);
+        if namespace.is_some_and(|namespace| !is_namespace(namespace)) {
+            return Ok(Vec::new());
+        }
+        let (cache, is_due) = self.cache(kind, namespace);
+        if is_due && !self.may_list(kind, namespace).await {
+            drop(cache);
+            self.0.held.lock().remove(&(Arc::clone(kind), namespace.map(str::to_owned)));
+            // The API server says best why not.
+            return self.0.hub.list(kind, namespace, None).await;
+        }
         if !cache.has_synced() && cache.failure().is_none() {
             let mut events = cache.subscribe();
             let first = async {
@@ -91,27 +129,62 @@ impl Viewer {
             // A page says that a list is missing rather than not to come.
             let _ = tokio::time::timeout(FIRST_LIST, first).await;
         }
-        if let (Some(failure), false) = (cache.failure(), cache.has_synced()) {
-            return Err(failure);
+        match cache.failure() {
+            Some(failure) if !cache.has_synced() => return Err(failure),
+            // The user may list and not watch, or may not list any more: then what is cached is no longer theirs to see.
+            Some(failure) if matches!(failure.code(), Some(401 | 403)) => {
+                return self.0.hub.list(kind, namespace, None).await;
+            }
+            _ => {}
         }
         let known = cache.known();
         Ok(known.iter().filter_map(|object| serde_json::to_value(object.value()).ok()).collect())
     }
 
-    fn cache(&self, kind: &Arc<ApiKind>, namespace: Option<&str>) -> Cache {
+    /// The cache of a kind, and whether the right to list it has to be reviewed: a watch goes on without it.
+    fn cache(&self, kind: &Arc<ApiKind>, namespace: Option<&str>) -> (Cache, bool) {
         let Inner { hub, caches, held, changes: _ } = &*self.0;
+        let now = Instant::now();
         let mut held = held.lock();
-        let entry = held.entry((Arc::clone(kind), namespace.map(str::to_owned))).or_insert_with(|| {
+        let key = (Arc::clone(kind), namespace.map(str::to_owned));
+        let mut displaced = None;
+        if held.len() >= MAX_HELD && !held.contains_key(&key) {
+            let oldest = held.iter().min_by_key(|(_, held)| held.used).map(|(key, _)| key.clone());
+            displaced = oldest.and_then(|oldest| held.remove(&oldest));
+        }
+        let entry = held.entry(key).or_insert_with(|| {
             let selection = match namespace {
                 None => Selection::All,
                 Some(namespace) => {
                     Selection::Labels { namespace: Some(namespace.into()), selector: "".into() }
                 }
             };
-            (caches.watch(&hub.client, kind, selection), Instant::now())
+            Held { cache: caches.watch(&hub.client, kind, selection), used: now, reviewed: now }
         });
-        entry.1 = Instant::now();
-        entry.0.clone()
+        entry.used = now;
+        let is_due = entry.reviewed.elapsed() > REVIEW_AGE;
+        if is_due {
+            entry.reviewed = now;
+        }
+        let cache = entry.cache.clone();
+        drop(held);
+        // Outside the lock: this may close connections.
+        drop(displaced);
+        (cache, is_due)
+    }
+
+    /// Whether the user may still list a kind. What cannot be decided is allowed: the watch itself is the user's.
+    async fn may_list(&self, kind: &ApiKind, namespace: Option<&str>) -> bool {
+        let attributes = json!({"verb": "list", "group": &*kind.group, "resource": &*kind.plural,
+            "namespace": namespace.unwrap_or_default()});
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes}});
+        match self.0.hub.client.submit(ACCESS_REVIEWS, review.to_string().into()).await {
+            Ok(answer) => {
+                serde_json::from_slice(&answer).map_or(true, |Review { status }: Review| status.allowed)
+            }
+            Err(_) => true,
+        }
     }
 
     /// Objects of a kind by its name with its group; none if it is not served.
@@ -180,11 +253,17 @@ impl Viewer {
 
 impl Inner {
     fn close_unused(&self) {
-        let unused: Vec<(Cache, Instant)> = {
+        let unused: Vec<Held> = {
             let mut held = self.held.lock();
-            held.extract_if(|_, (_, used)| used.elapsed() > UNUSED).map(|(_, cache)| cache).collect()
+            held.extract_if(|_, held| held.used.elapsed() > UNUSED).map(|(_, held)| held).collect()
         };
         // Outside the lock: this may close connections.
         drop(unused);
     }
+}
+
+/// Whether a text can be a namespace. Nothing else is asked for.
+fn is_namespace(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.len() <= 63 && text.bytes().all(is_part)
 }

@@ -2,6 +2,7 @@
 //! `for 5m`.
 
 use jiff::Timestamp;
+use kross_diagnostics::render::neutral;
 
 /// The length of a time such as `2026-01-01T00:00:00Z`.
 const LENGTH: usize = 20;
@@ -30,8 +31,10 @@ pub fn since(time: Option<&str>, now: Timestamp) -> String {
     time.and_then(|time| time.parse().ok()).map_or_else(String::new, |time| age(time, now))
 }
 
-/// A sentence with ages in place of times.
+/// A sentence with ages in place of times, and without anything that a terminal would interpret: objects of other clusters, and of
+/// tenants, may say anything.
 pub fn for_people(text: &str, now: Timestamp) -> String {
+    let text = &*neutral(text);
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((at, time)) = next_time(rest) {
@@ -95,6 +98,7 @@ mod tests {
             ("orphaned at 2026-01-01T12:05:00Z unless", "orphaned in 5m unless"),
             ("port 2026 of 10.0.0.1", "port 2026 of 10.0.0.1"),
             ("größe 5 seit gestern", "größe 5 seit gestern"),
+            ("\u{1b}[2Jall is well\u{202e}", "␛[2Jall is well\u{fffd}"),
         ] {
             assert_eq!(for_people(text, now()), shown);
         }

@@ -26,7 +26,8 @@ pub struct ClusterConnectionView {
 
 impl ClusterConnectionView {
     /// None if it cannot be read: a later version may have written it.
-    fn new(object: Json) -> Option<Self> {
+    #[must_use]
+    pub fn new(object: Json) -> Option<Self> {
         let field =
             |name: &str| object.get(name).cloned().unwrap_or_else(|| Json::Object(Default::default()));
         let spec: ClusterConnectionSpec = serde_json::from_value(field("spec")).ok()?;

@@ -1,6 +1,9 @@
 //! A definition as commands see it: which kind it serves, whether it is accepted, and what depends on what.
 
-use kross_api::annotations;
+use kross_api::{
+    PlacementOptions, ResolvedCredentials, ResourceGraphDefinition, SecretAddress, annotations,
+    lower_placement,
+};
 use serde_json::Value as Json;
 
 use super::instance::{condition, failed_condition, text};
@@ -87,5 +90,48 @@ impl Definition {
     /// The number of the newest revision.
     pub fn revision(&self) -> Option<i64> {
         self.0.pointer("/status/lastIssuedRevision").and_then(Json::as_i64)
+    }
+
+    /// Whether it names the Secret of a cluster literally, without an expression.
+    #[must_use]
+    pub fn names_statically(&self, secret: &SecretAddress) -> bool {
+        let Ok(definition) = serde_json::from_value::<ResourceGraphDefinition>(self.0.clone()) else {
+            return false;
+        };
+        let scope = definition.spec.schema.scope();
+        // The controller reports what is wrong with it.
+        let mut ignored = kross_diagnostics::Diagnostics::new();
+        let placement = lower_placement(&definition.spec, PlacementOptions::default(), &mut ignored);
+        placement.references().filter_map(|(_, reference)| reference.static_cluster(scope)).any(
+            |cluster| matches!(&cluster.credentials, ResolvedCredentials::Secret(address) if address == secret),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret() -> SecretAddress {
+        SecretAddress { namespace: "team".to_owned(), name: "eu".to_owned(), key: "kubeconfig".to_owned() }
+    }
+
+    #[test]
+    fn a_definition_is_affected_only_if_it_names_the_secret_literally() {
+        let definition = |cluster: Json| {
+            Definition::new(
+                json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": {"name": "a"},
+                "spec": {"schema": {"apiVersion": "v1", "kind": "A"}, "resources": [{"id": "a",
+                    "cluster": cluster, "template": {"apiVersion": "v1", "kind": "ConfigMap"}}]}}),
+            )
+        };
+        assert!(definition(json!({"name": "eu", "namespace": "team"})).names_statically(&secret()));
+        assert!(!definition(json!({"name": "us", "namespace": "team"})).names_statically(&secret()));
+        // The namespace is that of each instance, or an expression decides.
+        assert!(!definition(json!({"name": "eu"})).names_statically(&secret()));
+        let parameterized = definition(json!({"name": "${schema.spec.x}", "namespace": "team"}));
+        assert!(!parameterized.names_statically(&secret()));
     }
 }

@@ -1,12 +1,17 @@
 //! An instance as commands see it: its state and conditions, its resources and its clusters. The only place that knows
 //! where they are.
 
+use std::collections::HashMap;
+
 use kross_api::{ClusterStatus, ManagedResource, annotations, labels};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 /// What an instance says that was never reconciled.
 const NOT_RECONCILED: &str = "not reconciled yet";
+
+/// The groups whose kinds need no group on a command line.
+const OWN_GROUPS: [&str; 3] = [kross_api::DEFAULT_GROUP, kross_api::WORKLOAD_GROUP, kross_api::COMPUTE_GROUP];
 
 /// A string field of an object.
 pub fn text<'a>(object: &'a Json, path: &str) -> Option<&'a str> {
@@ -110,10 +115,15 @@ impl<'a> InstanceView<'a> {
         }
     }
 
-    /// `shop/web -n team`, for a command line.
+    /// `shop/web -n team`, for a command line. The group is named unless it is one of kross: other groups may have a kind of the
+    /// same name.
     pub fn argument(self) -> String {
         let namespace = self.namespace().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-        format!("{}/{}{namespace}", self.kind().to_lowercase(), self.name())
+        let version = text(self.0, "/apiVersion").unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let is_other = group.contains('.') && !OWN_GROUPS.contains(&group);
+        let group = if is_other { format!(".{group}") } else { String::new() };
+        format!("{}{group}/{}{namespace}", self.kind().to_lowercase(), self.name())
     }
 
     /// The status of an existing kind belongs to another controller, so kross writes annotations instead.
@@ -179,9 +189,21 @@ impl<'a> InstanceView<'a> {
         })
     }
 
-    /// The entries of `status.managedResources`.
+    /// The entries of `status.managedResources`. Why a cluster is not connected is in the first entry of each cluster; here, in all.
     pub fn resources(self) -> Vec<ManagedResource> {
-        self.entries("managedResources")
+        let mut entries: Vec<ManagedResource> = self.entries("managedResources");
+        let mut causes: HashMap<String, String> = HashMap::new();
+        for entry in &mut entries {
+            let (Some(cluster), Some(message)) = (&entry.cluster, &mut entry.message) else { continue };
+            match causes.get(cluster) {
+                Some(cause) if cause.starts_with(message.as_str()) => message.clone_from(cause),
+                None if message.contains(" is not connected") => {
+                    causes.insert(cluster.clone(), message.clone());
+                }
+                _ => {}
+            }
+        }
+        entries
     }
 
     /// The entries of `status.clusters`.
@@ -222,6 +244,29 @@ mod tests {
         assert!(InstanceView(&instance).is_ready());
         instance["metadata"]["annotations"] = json!({"kro.run/reconcile": "Suspended"});
         assert!(!InstanceView(&instance).is_ready());
+    }
+
+    #[test]
+    fn a_kind_of_another_group_is_named_with_it() {
+        let site = |version: &str| json!({"apiVersion": version, "kind": "Site", "metadata": {"name": "a", "namespace": "b"}});
+        for (version, argument) in [
+            ("kro.run/v1alpha1", "site/a -n b"),
+            ("apps/v1", "site/a -n b"),
+            ("example.com/v1", "site.example.com/a -n b"),
+        ] {
+            assert_eq!(InstanceView(&site(version)).argument(), argument);
+        }
+    }
+
+    #[test]
+    fn the_cause_of_an_outage_is_that_of_every_object_in_the_cluster() {
+        let entry = |id: &str, message: &str| json!({"id": id, "cluster": "eu", "state": "Pending", "message": message});
+        let cause = "cluster `eu` is not connected: connection refused";
+        let instance = json!({"status": {"managedResources": [
+            entry("a", cause), entry("b", "cluster `eu` is not connected"), entry("c", "waits")]}});
+        let messages: Vec<_> =
+            InstanceView(&instance).resources().into_iter().filter_map(|it| it.message).collect();
+        assert_eq!(messages, [cause, cause, "waits"]);
     }
 
     #[test]

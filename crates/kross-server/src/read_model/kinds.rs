@@ -58,7 +58,7 @@ pub fn find(kinds: &[Arc<ApiKind>], typed: &str) -> Result<Arc<ApiKind>, Unknown
         [kind] => Ok(Arc::clone(kind)),
         [] if short.is_some_and(|(_, _, group)| *group == kross_api::DEFAULT_GROUP) => {
             Err(UnknownKind(format!(
-                "the cluster does not serve `{typed}`: kross is not installed there; run `kross crds | kubectl apply -f -`"
+                "the cluster does not serve `{typed}`: kross is not installed there; run `kross crds | kubectl apply --server-side -f -`"
             )))
         }
         [] => Err(UnknownKind(match suggest(name, kinds.iter().map(|kind| kind.kind.as_str())) {
@@ -128,6 +128,6 @@ mod tests {
     #[test]
     fn a_hub_without_definitions_says_how_to_install_them() {
         let error = find(&kinds(), "rgd").unwrap_err().to_string();
-        assert!(error.contains("run `kross crds | kubectl apply -f -`"), "{error}");
+        assert!(error.contains("run `kross crds | kubectl apply --server-side -f -`"), "{error}");
     }
 }

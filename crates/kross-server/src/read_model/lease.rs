@@ -19,7 +19,12 @@ pub enum ControllerLease {
     /// There is none, or it may not be read.
     Unknown,
     /// One is held.
-    Held,
+    Held {
+        /// `namespace/name`.
+        lease: String,
+        /// Who holds it.
+        holder: String,
+    },
     /// The last one was not renewed in time, or was released.
     Lost {
         /// `namespace/name`.
@@ -40,7 +45,7 @@ pub async fn controller_lease(hub: &Hub, now: Timestamp) -> ControllerLease {
     let states = leases.iter().filter(|lease| text(lease, "/metadata/name") == Some(LEASE));
     let mut states: Vec<ControllerLease> = states.map(|lease| state(lease, now)).collect();
     states.sort_by_key(|state| match state {
-        ControllerLease::Held => (0, 0),
+        ControllerLease::Held { .. } => (0, 0),
         ControllerLease::Lost { renewed, .. } => (1, -renewed.as_second()),
         ControllerLease::Unknown => (2, 0),
     });
@@ -52,16 +57,13 @@ fn state(lease: &Json, now: Timestamp) -> ControllerLease {
         return ControllerLease::Unknown;
     };
     let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Json::as_i64).unwrap_or(15);
-    let holder = text(lease, "/spec/holderIdentity").unwrap_or_default();
+    let holder = text(lease, "/spec/holderIdentity").unwrap_or_default().to_owned();
+    let title = format!("{}/{LEASE}", text(lease, "/metadata/namespace").unwrap_or_default());
     let age = now.as_second().saturating_sub(renewed.as_second());
     if age <= seconds.saturating_add(GRACE) && !holder.is_empty() {
-        return ControllerLease::Held;
+        return ControllerLease::Held { lease: title, holder };
     }
-    ControllerLease::Lost {
-        lease: format!("{}/{LEASE}", text(lease, "/metadata/namespace").unwrap_or_default()),
-        holder: holder.to_owned(),
-        renewed,
-    }
+    ControllerLease::Lost { lease: title, holder, renewed }
 }
 
 #[cfg(test)]
@@ -77,7 +79,7 @@ mod tests {
             "holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}})
         };
         let at = |time: &str| time.parse().unwrap();
-        assert_eq!(state(&lease("a"), at("2026-01-01T00:00:20Z")), ControllerLease::Held);
+        assert!(matches!(state(&lease("a"), at("2026-01-01T00:00:20Z")), ControllerLease::Held { .. }));
         assert!(matches!(state(&lease("a"), at("2026-01-01T00:01:00Z")), ControllerLease::Lost { .. }));
         assert!(matches!(state(&lease(""), at("2026-01-01T00:00:01Z")), ControllerLease::Lost { .. }));
     }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use kross_api::ClusterStatus;
-use kross_cluster::{ApiError, ClientOptions, ClusterClient, ClusterId, KubeconfigPolicy, accept_connection};
+use kross_cluster::{
+    ApiError, Audit, ClientOptions, ClusterClient, ClusterId, KubeconfigPolicy, RefusalReason,
+    accept_connection,
+};
 use serde_json::Value as Json;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
@@ -15,6 +18,22 @@ use super::Hub;
 
 /// How long a remote cluster may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How remote clusters are read with kubeconfigs in Secrets.
+#[derive(Clone, Debug)]
+pub struct RemoteOptions {
+    /// Which kubeconfigs are connected to. The default also trusts the system's root certificates, and runs no commands.
+    pub kubeconfigs: KubeconfigPolicy,
+    /// Where reads are recorded, and as whose; none for those of a command, which the user runs.
+    pub audit: Option<(Audit, String)>,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        let kubeconfigs = KubeconfigPolicy { system_roots: true, ..KubeconfigPolicy::default() };
+        Self { kubeconfigs, audit: None }
+    }
+}
 
 /// Why objects in a remote cluster cannot be read, as one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,15 +103,28 @@ impl<'a> RemoteClusters<'a> {
             let encoded = object.pointer("/data")?.get(field)?.as_str()?;
             base64::engine::general_purpose::STANDARD.decode(encoded).ok().map(Zeroizing::new)
         };
-        let policy = KubeconfigPolicy { system_roots: true, ..KubeconfigPolicy::default() };
-        let accepted = accept_connection(read, namespace, &policy)
-            .map_err(|refusal| unusable(format!("Secret `{secret}`: {refusal}")))?;
+        let accepted = accept_connection(read, namespace, &self.hub.remotes.kubeconfigs).map_err(
+            |refusal| match refusal.reason() {
+                // No flag changes that, as there is none: the command would have what the reader of the Secret may not.
+                RefusalReason::ExecNotAllowed => unusable(format!(
+                    "the kubeconfig in Secret `{secret}` runs a command, and only the controller does that"
+                )),
+                _ => unusable(format!("Secret `{secret}`: {refusal}")),
+            },
+        )?;
+        let method = accepted.method();
         let prepared = accepted.prepare().await.map_err(|error| unusable(error.to_string()))?;
         let mut options = ClientOptions::for_remotes(env!("CARGO_PKG_VERSION"));
         options.user_agent = format!("kross/{}", env!("CARGO_PKG_VERSION"));
         (options.request_timeout, options.list_timeout, options.read_timeout) = (TIMEOUT, TIMEOUT, TIMEOUT);
-        ClusterClient::new(ClusterId::new(name), &prepared.0, prepared.1, options)
-            .map_err(|error| unusable(error.to_string()))
+        let client = ClusterClient::new(ClusterId::new(name), &prepared.0, prepared.1, options)
+            .map_err(|error| unusable(error.to_string()))?;
+        Ok(match &self.hub.remotes.audit {
+            Some((audit, user)) => {
+                client.audited_as(user, audit, &format!("{namespace}/{secret_name}"), method)
+            }
+            None => client,
+        })
     }
 }
 

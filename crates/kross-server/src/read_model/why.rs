@@ -12,3 +12,26 @@ mod workload;
 
 pub use answer::{Answer, Link};
 pub use investigation::{Investigation, WhyError};
+
+use kross_api::{ClusterStatus, ManagedResource};
+
+use super::InstanceView;
+
+/// The commands for one resource of an instance, the best first: what helps if it failed, and what shows its object.
+#[must_use]
+pub fn commands_for(
+    entry: &ManagedResource,
+    cluster: Option<&ClusterStatus>,
+    instance: InstanceView<'_>,
+    definition: Option<&str>,
+) -> Vec<String> {
+    let named = entry.message.as_deref().and_then(advice::command_in);
+    let failed = entry.reason.map(|reason| advice::of_failure(reason, entry, cluster, instance, definition));
+    let is_reachable = cluster.is_none_or(|cluster| cluster.connected);
+    let object = (entry.name.is_some() && is_reachable)
+        .then(|| format!("{} get {} -o yaml", advice::kubectl(cluster), advice::argument(entry)));
+    let mut commands: Vec<String> =
+        named.into_iter().chain(failed.into_iter().flatten()).chain(object).collect();
+    commands.dedup();
+    commands
+}

@@ -7,6 +7,7 @@ use crate::output::{Outcome, Output};
 mod add;
 mod affected;
 mod check;
+mod controller_access;
 mod credential;
 mod grants;
 mod list;

@@ -7,7 +7,8 @@ use anyhow::Context;
 use kross_cluster::{Audit, ClientOptions, ClusterClient};
 use kross_controller::Controller;
 use kross_server::{
-    BindAddress, LogControl, admin_pages, cluster_pages, metrics_page, probe_pages, webhook_pages,
+    BindAddress, LogControl, ServeOptions, admin_pages, cluster_pages, metrics_page, probe_pages,
+    webhook_pages,
 };
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,6 +17,7 @@ use crate::output::{Outcome, Output};
 
 mod configuration;
 mod credentials;
+mod dashboard;
 mod duration;
 mod flags;
 mod logging;
@@ -105,6 +107,12 @@ pub(super) fn flag_names() -> impl Iterator<Item = &'static str> {
     flags::FLAGS.iter().map(|flag| flag.name)
 }
 
+/// All flags with their help, for the test that each is read.
+#[cfg(test)]
+pub(super) fn flags() -> impl Iterator<Item = (&'static str, &'static str)> {
+    flags::FLAGS.iter().map(|flag| (flag.name, flag.help))
+}
+
 async fn serve_and_reconcile(
     configuration: Configuration,
     log: Arc<dyn LogControl>,
@@ -113,6 +121,7 @@ async fn serve_and_reconcile(
     let Configuration {
         cluster,
         pages: flags,
+        dashboard,
         encoder: _,
         level: _,
         color: _,
@@ -121,7 +130,7 @@ async fn serve_and_reconcile(
         controller,
     } = configuration;
     let mut settings = controller;
-    settings.clusters.audit = audit;
+    settings.clusters.audit = audit.clone();
     // Install the handlers before anything starts, so that an early signal stops it as well.
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -132,7 +141,7 @@ async fn serve_and_reconcile(
 
     let security = match flags.is_secure() {
         // A reconcile must not queue behind the reviews of readers either.
-        true => Some(flags.security(ClusterClient::local(&cluster, options).await?)?),
+        true => Some(flags.security(ClusterClient::local(&cluster, options.clone()).await?)?),
         false => None,
     };
     let (metrics_security, admin_security) = (
@@ -151,7 +160,14 @@ async fn serve_and_reconcile(
     pages.open(flags.admin, flags.admin_given, "admin pages", admin_router, admin_security).await?;
     if flags.webhook != BindAddress::Disabled {
         let certificate = flags.webhook_certificate(controller.certificates())?;
-        pages.open_webhook(flags.webhook, webhook_pages(controller.validator()), certificate).await?;
+        let options = ServeOptions { certificate: Some(certificate), ..ServeOptions::default() };
+        // To everybody who can connect, as the API server has no credential for it by default.
+        let webhook = webhook_pages(controller.validator());
+        pages.open_with(flags.webhook, "admission webhook", webhook, options).await?;
+    }
+    if let Some(flags) = dashboard {
+        let dashboard = flags.start(&cluster, options, audit).await?;
+        pages.open_with(flags.address, "dashboard", dashboard.pages(), flags.serve_options()?).await?;
     }
 
     let (pages, mut lost_pages) = (&mut pages, None);

@@ -1,5 +1,5 @@
-//! Deletes an instance, or explains without changing anything what its deletion would do: what goes, in which order, what
-//! stays, and what would block.
+//! Deletes an instance, or explains without changing anything what its deletion would do: what is deleted, in
+//! which order, what is retained, and what would block.
 
 use anyhow::bail;
 use clap::ValueEnum;
@@ -19,7 +19,7 @@ use explanation::Explanation;
 
 const EXAMPLES: &str = "\
 Examples:
-  # What would go, in which order, and what would stay? Changes nothing
+  # What would be deleted, in which order, and what would be retained? Changes nothing
   kross delete shop/web -n team --explain
 
   # Delete it; the controller deletes its objects in all clusters
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "KIND/NAME", required = true, num_args = 1..=2)]
     object: Vec<String>,
 
-    /// Change nothing: say what would be deleted, in which order, what stays, and what would block; exits 1 if something would
+    /// Change nothing: say what would be deleted, in which order, what would be retained, and what would block; exits 1 if something would
     #[arg(long)]
     explain: bool,
 
@@ -57,8 +57,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
         let hub = arguments.connection.hub().await?;
-        let kind = hub.kind(&reference.kind)?;
-        let instance = hub.get(&kind, None, &reference.name).await?;
+        let (kind, instance) = super::managed::on_hub(&hub, &reference).await?;
         let definition = definition(&hub, &instance).await?;
         let view = InstanceView(&instance);
         if arguments.explain {

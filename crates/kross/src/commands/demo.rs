@@ -1,5 +1,5 @@
-//! Runs a hub and two remote clusters on this machine, a controller, and one graph with objects in all three. Draws the tree
-//! of the instance as it converges, and cleans up after Ctrl-C.
+//! Runs a hub and two remote clusters on this machine, a controller, the dashboard, and one graph with objects in all three. Draws
+//! the tree of the instance as it converges, and cleans up after Ctrl-C.
 
 use std::time::Instant;
 
@@ -7,6 +7,8 @@ use anyhow::Context;
 use kross_local::{Assets, ControlPlane, KubernetesVersion, Progress};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::dashboard;
+use crate::hub::Hub;
 use crate::output::{Outcome, Output};
 
 mod graph;
@@ -18,7 +20,7 @@ const CLUSTERS: [&str; 3] = ["hub", "eu", "us"];
 
 const EXAMPLES: &str = "\
 Examples:
-  # Start three clusters and watch one graph in all of them
+  # Start three clusters and the dashboard, and watch one graph in all of them
   kross demo
 
   # Print the tree once it is ready, and clean up
@@ -72,9 +74,19 @@ async fn show(
     view::converge(&definition, once, output).await?;
     output.note(format_args!("the graph is ready after {:.1}s", started.elapsed().as_secs_f32()));
     if !once {
-        guide::print(&planes, assets, output)?;
-        view::watch(&definition, &guide::create_again(&planes), output).await?;
-        std::future::pending::<()>().await;
+        let hub = Hub::discover(hub, graph::NAMESPACE.to_owned()).await?;
+        let (address, served) = dashboard::open(hub, None, std::future::pending()).await?;
+        guide::print(&planes, assets, &address, output)?;
+        let create_again = guide::create_again(&planes);
+        let shown = async {
+            view::watch(&definition, &create_again, output).await?;
+            std::future::pending().await
+        };
+        // Until Ctrl-C.
+        tokio::select! {
+            ended = served => ended?,
+            ended = shown => return ended,
+        }
     }
     for plane in planes {
         plane.stop().await;

@@ -176,3 +176,73 @@ fn every_flag_in_the_documentation_exists() {
     assert!(count > 60, "only {count} flags were found");
     assert!(unknown.is_empty(), "{}", unknown.join("\n"));
 }
+
+/// The sources of the program without tests, as one text.
+fn sources() -> String {
+    let mut text = String::new();
+    let mut folders = vec![repository().join("crates/kross/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.ends_with("controller/flags.rs") && !path.ends_with("documentation.rs") {
+                let source = std::fs::read_to_string(path).unwrap();
+                text.push_str(source.split("#[cfg(test)]\nmod tests").next().unwrap());
+            }
+        }
+    }
+    text
+}
+
+/// Whether a field is read: `arguments.name`, or by name in a pattern such as `let Arguments { name, .. } = arguments`.
+fn is_read(sources: &str, field: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+    let is_access = |at: usize| {
+        let before = sources[..at].trim_end_matches(|it: char| it.is_whitespace());
+        let owner =
+            before.ends_with("arguments") || before.ends_with("self") || before.ends_with("connection");
+        owner && ends(&sources[at + field.len() + 1..])
+    };
+    let accessed = sources.match_indices(&format!(".{field}")).any(|(at, _)| is_access(at));
+    let mut patterns = ["let Arguments {", "let SchemaArguments {", "let Self {"]
+        .into_iter()
+        .flat_map(|start| sources.split(start).skip(1));
+    accessed
+        || patterns.any(|pattern| {
+            let pattern = pattern.split('}').next().unwrap();
+            pattern.split(',').any(|name| {
+                name.trim() == field || name.trim().starts_with(&format!("{field}: ")) && !name.ends_with('_')
+            })
+        })
+}
+
+#[test]
+fn every_flag_in_the_help_is_read() {
+    fn check(command: &Command, sources: &str, unread: &mut Vec<String>, count: &mut usize) {
+        for argument in
+            command.get_arguments().filter(|it| !["help", "version"].contains(&it.get_id().as_str()))
+        {
+            *count += 1;
+            if !is_read(sources, argument.get_id().as_str()) {
+                unread.push(format!("{}: {}", command.get_name(), argument.get_id()));
+            }
+        }
+        command.get_subcommands().for_each(|subcommand| check(subcommand, sources, unread, count));
+    }
+    let sources = sources();
+    let (mut unread, mut count) = (Vec::new(), 0);
+    check(&Arguments::command(), &sources, &mut unread, &mut count);
+    for (name, help) in controller::flags() {
+        count += 1;
+        if help.contains("but ignored") {
+            continue;
+        }
+        if !sources.contains(&format!("\"{name}\"")) && !sources.contains(&format!("--{name}")) {
+            unread.push(format!("controller: {name}"));
+        }
+    }
+    assert!(count > 150, "only {count} flags were found");
+    assert!(unread.is_empty(), "not read: {unread:#?}");
+    assert!(!is_read(&sources, "nothing_reads_this"));
+}

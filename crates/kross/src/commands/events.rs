@@ -2,13 +2,15 @@
 //! one list in the order of time.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_cluster::ClusterClient;
-use kross_diagnostics::render::Format;
+use kross_diagnostics::render::{Format, neutral_line};
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use super::managed::{self, Found};
 use crate::hub::{
     ConnectionFlags, DEFINITIONS, Hub, InstanceView, ObjectReference, Owner, RemoteClusters, Tone, age,
     for_people, is_definition, text,
@@ -26,8 +28,14 @@ Examples:
   # What happened to a definition
   kross events rgd/shop
 
+  # What happens from now on
+  kross events shop/web --watch
+
   # The Events of all instances and definitions, for a script
   kross events -A -o json";
+
+/// How often `--watch` looks for new Events.
+const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Arguments of `kross events`.
 #[derive(Debug, clap::Args)]
@@ -44,6 +52,10 @@ pub(crate) struct Arguments {
     /// The Events of instances in all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+
+    /// Then print new Events as they happen, until Ctrl-C
+    #[arg(short, long)]
+    watch: bool,
 
     /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
@@ -92,31 +104,96 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     };
     crate::hub::block_on(async {
         let hub = arguments.connection.hub().await?;
-        let wanted = wanted(&hub, reference.as_ref(), arguments.all_namespaces).await?;
-        let mut rows = collect(&hub, &wanted, output).await?;
-        rows.retain(|row| !arguments.warnings || row.kind == "Warning");
-        rows.sort_by(|a, b| a.time.cmp(&b.time).then_with(|| a.object.cmp(&b.object)));
-        match arguments.output {
-            OutputFormat::Json => output.data(serde_json::to_string_pretty(&rows)?)?,
-            OutputFormat::Table if rows.is_empty() => {
-                output.note("no Events found; API servers keep them for an hour by default");
-            }
-            OutputFormat::Table => {
-                let drawn = draw(&rows, Timestamp::now(), output.format() == Format::Coloured);
-                output.data(drawn.trim_end())?;
-            }
+        let mut notes = Notes::default();
+        let rows = rows(&hub, reference.as_ref(), arguments, &mut notes, output).await?;
+        print(&rows, arguments, output)?;
+        if arguments.watch {
+            return watch(&hub, reference.as_ref(), arguments, (rows, notes), output).await;
+        }
+        if rows.is_empty() && arguments.output == OutputFormat::Table {
+            output.note("no Events found; API servers keep them for an hour by default");
         }
         Ok(Outcome::Success)
     })
 }
 
+/// What could not be read. Each is said once.
+#[derive(Debug, Default)]
+struct Notes(BTreeSet<String>);
+
+impl Notes {
+    fn add(&mut self, note: String, output: &mut Output) {
+        if !self.0.contains(&note) {
+            output.note(format_args!("note: {note}"));
+            self.0.insert(note);
+        }
+    }
+}
+
+/// The Events in the order of time.
+async fn rows(
+    hub: &Hub,
+    reference: Option<&ObjectReference>,
+    arguments: &Arguments,
+    notes: &mut Notes,
+    output: &mut Output,
+) -> anyhow::Result<Vec<Row>> {
+    let wanted = wanted(hub, reference, arguments.all_namespaces, notes, output).await?;
+    let mut rows = collect(hub, &wanted, notes, output).await?;
+    rows.retain(|row| !arguments.warnings || row.kind == "Warning");
+    rows.sort_by(|a, b| a.time.cmp(&b.time).then_with(|| a.object.cmp(&b.object)));
+    Ok(rows)
+}
+
+fn print(rows: &[Row], arguments: &Arguments, output: &mut Output) -> anyhow::Result<()> {
+    match arguments.output {
+        OutputFormat::Json => output.data(serde_json::to_string_pretty(&rows)?)?,
+        OutputFormat::Table if rows.is_empty() => {}
+        OutputFormat::Table => {
+            let drawn = draw(rows, Timestamp::now(), output.format() == Format::Coloured);
+            output.data(drawn.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints Events that are new, or happened again, until Ctrl-C. Clusters that cannot be read for a while are read again later.
+async fn watch(
+    hub: &Hub,
+    reference: Option<&ObjectReference>,
+    arguments: &Arguments,
+    (mut known, mut notes): (Vec<Row>, Notes),
+    output: &mut Output,
+) -> anyhow::Result<Outcome> {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            ended = tokio::signal::ctrl_c() => return Ok(ended.map(|()| Outcome::Success)?),
+        }
+        let found = rows(hub, reference, arguments, &mut notes, output).await?;
+        let new: Vec<Row> = found.iter().filter(|row| !known.contains(row)).cloned().collect();
+        if !new.is_empty() {
+            print(&new, arguments, output)?;
+            known.extend(new);
+        }
+    }
+}
+
 /// The objects that Events are wanted about.
-async fn wanted(hub: &Hub, reference: Option<&ObjectReference>, all: bool) -> anyhow::Result<Wanted> {
+async fn wanted(
+    hub: &Hub,
+    reference: Option<&ObjectReference>,
+    all: bool,
+    notes: &mut Notes,
+    output: &mut Output,
+) -> anyhow::Result<Wanted> {
     let mut wanted = Wanted::default();
     match reference {
         Some(reference) => {
-            let kind = hub.kind(&reference.kind)?;
-            let mut object = hub.get(&kind, None, &reference.name).await?;
+            let Found { mut object, note, .. } = managed::find(hub, reference).await?;
+            if let Some(note) = note {
+                notes.add(note, output);
+            }
             if let (Some(owner), false) = (Owner::of(&object), is_definition(&object)) {
                 wanted.add(&object);
                 if let Some(kind) = hub.kind_of(&owner.api_version(), &owner.kind) {
@@ -127,9 +204,9 @@ async fn wanted(hub: &Hub, reference: Option<&ObjectReference>, all: bool) -> an
         }
         None => {
             let namespace = (!all).then_some(hub.namespace.as_str());
-            for instance in super::get::all_instances(hub, namespace).await? {
-                wanted.add(&instance);
-            }
+            let (instances, problems) = super::get::listable_instances(hub, namespace).await?;
+            instances.iter().for_each(|instance| wanted.add(instance));
+            problems.into_iter().for_each(|problem| notes.add(problem, output));
             if let Ok(kind) = hub.kind(DEFINITIONS) {
                 hub.list(&kind, None, None).await.unwrap_or_default().iter().for_each(|it| wanted.add(it));
             }
@@ -162,7 +239,12 @@ impl Wanted {
     }
 }
 
-async fn collect(hub: &Hub, wanted: &Wanted, output: &mut Output) -> anyhow::Result<Vec<Row>> {
+async fn collect(
+    hub: &Hub,
+    wanted: &Wanted,
+    notes: &mut Notes,
+    output: &mut Output,
+) -> anyhow::Result<Vec<Row>> {
     let mut rows = events(&hub.client, None, wanted).await?;
     let remotes = RemoteClusters::new(hub);
     for cluster in &wanted.clusters {
@@ -177,7 +259,7 @@ async fn collect(hub: &Hub, wanted: &Wanted, output: &mut Output) -> anyhow::Res
         };
         match found {
             Ok(found) => rows.extend(found),
-            Err(error) => output.note(format_args!("note: {error}")),
+            Err(error) => notes.add(error, output),
         }
     }
     Ok(rows)
@@ -233,8 +315,10 @@ fn draw(rows: &[Row], now: Timestamp, coloured: bool) -> String {
         1 => age(row.time, now),
         count => format!("{} (x{count})", age(row.time, now)),
     };
+    // The Events of another cluster may say anything.
+    let plain = |text: &str| neutral_line(text).into_owned();
     let cells = |row: &Row| {
-        [last_seen(row), row.kind.clone(), row.reason.clone(), row.cluster.clone(), row.object.clone()]
+        [last_seen(row), plain(&row.kind), plain(&row.reason), row.cluster.clone(), plain(&row.object)]
     };
     let headers = ["LAST SEEN", "TYPE", "REASON", "CLUSTER", "OBJECT"].map(str::to_owned);
     let all: Vec<[String; 5]> = rows.iter().map(cells).collect();

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use jiff::Timestamp;
 use kross_cluster::{CacheOptions, Caches, Selection};
 use serde_json::{Value as Json, json};
 
-use crate::hub::{ConnectionFlags, Hub};
+use crate::hub::{ConnectionFlags, Hub, ObjectReference};
 use crate::output::{Outcome, Output};
 
 mod clusters;
 mod list;
 mod table;
 
-pub(super) use list::{Item, Listed, all_instances};
+pub(super) use list::{Item, Listed, all_instances, listable_instances};
 pub(super) use table::Table;
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ Examples:
 
   # List the instances of one kind, or one of them
   kross get shop -n team
-  kross get shop/web -n team
+  kross get shop/web shop/api -n team
 
   # List definitions and whether they are accepted
   kross get definitions
@@ -110,22 +110,15 @@ impl Requested {
             | "resourcegraphdefinition"
             | "resourcegraphdefinitions" => Self::Definitions,
             "instances" | "instance" | "all" => Self::Instances(None),
-            "clusters" | "cluster" => Self::Clusters,
+            "clusters" | "cluster" | "clusterconnections" | "clusterconnection" => Self::Clusters,
             _ => Self::Instances(Some(typed.to_owned())),
         }
     }
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let (typed, mut names) = (arguments.kind.as_str(), arguments.names.clone());
-    let typed = match typed.split_once('/') {
-        Some((kind, name)) if names.is_empty() => {
-            names.push(name.to_owned());
-            kind
-        }
-        _ => typed,
-    };
-    let requested = Requested::parse(typed);
+    let (typed, names) = kind_and_names(arguments)?;
+    let requested = Requested::parse(&typed);
     crate::hub::block_on(async {
         let hub = arguments.connection.hub().await?;
         let listed = list(&hub, &requested, &names, arguments).await?;
@@ -135,6 +128,25 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         }
         Ok(outcome)
     })
+}
+
+/// The kind and the names, as in kubectl: `shop web api`, or `shop/web shop/api`.
+fn kind_and_names(arguments: &Arguments) -> anyhow::Result<(String, Vec<String>)> {
+    let all: Vec<String> = std::iter::once(&arguments.kind).chain(&arguments.names).cloned().collect();
+    if !all.iter().any(|argument| argument.contains('/')) {
+        return Ok((arguments.kind.clone(), arguments.names.clone()));
+    }
+    let (mut kinds, mut names) = (Vec::new(), Vec::new());
+    for argument in &all {
+        let reference = ObjectReference::parse(std::slice::from_ref(argument))?;
+        kinds.push(reference.kind);
+        names.push(reference.name);
+    }
+    kinds.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
+    match kinds.as_slice() {
+        [kind] => Ok((kind.clone(), names)),
+        _ => bail!("one list is of one type, not of `{}`: use a command for each", kinds.join("` and `")),
+    }
 }
 
 async fn list(
@@ -183,6 +195,9 @@ fn print(listed: &Listed, arguments: &Arguments, output: &mut Output) -> anyhow:
                 output.data(&item.argument)?;
             }
         }
+        // What could not be listed may exist.
+        OutputFormat::Table | OutputFormat::Wide
+            if listed.items.is_empty() && !listed.problems.is_empty() => {}
         OutputFormat::Table | OutputFormat::Wide if listed.items.is_empty() => {
             let what = if arguments.failing { "nothing is failing" } else { "no objects found" };
             let namespace = (!arguments.all_namespaces).then_some(listed.namespace.as_deref()).flatten();

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 }
 
 /// The first instance whose kind a definition serves, with that definition.
-fn pair<'d>(
+pub(super) fn pair<'d>(
     documents: &'d [Document],
     instances: &'d [Document],
 ) -> anyhow::Result<(&'d Document, &'d Document)> {
@@ -113,7 +113,7 @@ fn pair<'d>(
 }
 
 /// The reasons for which an API server would reject the instance.
-fn validation_errors(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
+pub(super) fn validation_errors(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
     let InstanceKind { group, version, kind, .. } = graph.instance.clone();
     let expected = GroupVersionKind { group, version, kind };
     let Some(crd) = &graph.crd else {
@@ -188,7 +188,11 @@ fn notes(simulation: &Simulation, output: &mut Output) -> Outcome {
     outcome
 }
 
-fn report(diagnostics: &Diagnostics, sources: &Sources, output: &mut Output) -> anyhow::Result<Outcome> {
+pub(super) fn report(
+    diagnostics: &Diagnostics,
+    sources: &Sources,
+    output: &mut Output,
+) -> anyhow::Result<Outcome> {
     let format = output.note_format();
     output.note(format.render(diagnostics, sources).trim_end());
     Ok(Outcome::No)

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use kross_api::annotations;
+use kross_cluster::ApiError;
 use kross_value::Value;
 use serde_json::{Value as Json, json};
 
@@ -11,6 +12,8 @@ use crate::output::{Outcome, Output};
 
 /// The field manager of annotations that commands set.
 const FIELD_MANAGER: &str = "kross-cli";
+/// How often an annotation is tried to set while others change the object.
+const ATTEMPTS: u32 = 10;
 
 pub(super) const SUSPEND_EXAMPLES: &str = "\
 Examples:
@@ -56,32 +59,51 @@ pub(super) fn run(action: Action, arguments: &Arguments, output: &mut Output) ->
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
         let hub = arguments.connection.hub().await?;
-        let kind = hub.kind(&reference.kind)?;
-        let object = hub.get(&kind, None, &reference.name).await?;
-        let view = InstanceView(&object);
-        check(&hub, action, &object).await?;
-        let title = format!("{}/{}", kind.kind.to_lowercase(), view.name());
-        let Some(change) = change(action, view) else {
-            let state = if action == Action::Suspend { "suspended" } else { "not suspended" };
-            output.note(format_args!("{title} is {state} already"));
-            return Ok(Outcome::Success);
-        };
-        // Only if nobody has changed it since, so that no other decision is undone.
-        let version = text(&object, "/metadata/resourceVersion").unwrap_or_default();
-        let patch = json!({"metadata": {"resourceVersion": version, "annotations": change}});
-        let patch: Value = serde_json::from_value(patch)?;
-        let namespace = hub.namespace_of(&kind, None);
-        hub.client.merge_patch(&kind, namespace, view.name(), None, FIELD_MANAGER, &patch).await?;
-        output.data(match action {
-            Action::Suspend => format!("{title} suspended"),
-            Action::Resume => format!("{title} resumed"),
-            Action::Reconcile => format!("{title}: reconciliation requested"),
-        })?;
-        if action == Action::Reconcile && view.is_suspended() {
-            output.note(format_args!("note: it is suspended; run `kross resume {}`", view.argument()));
+        let mut attempts = 1;
+        loop {
+            match annotate(&hub, &reference, action, output).await {
+                // The controller has written its status meanwhile: decide again.
+                Err(error) if attempts < ATTEMPTS && is_conflict(&error) => attempts += 1,
+                ended => return ended.map(|()| Outcome::Success),
+            }
         }
-        Ok(Outcome::Success)
     })
+}
+
+fn is_conflict(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<ApiError>().is_some_and(|error| error.code() == Some(409))
+}
+
+/// Reads the object and changes its annotation, only if nobody has changed the object in between, so that no other decision is undone.
+async fn annotate(
+    hub: &Hub,
+    reference: &ObjectReference,
+    action: Action,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let (kind, object) = super::managed::on_hub(hub, reference).await?;
+    let view = InstanceView(&object);
+    check(hub, action, &object).await?;
+    let title = format!("{}/{}", kind.kind.to_lowercase(), view.name());
+    let Some(change) = change(action, view) else {
+        let state = if action == Action::Suspend { "suspended" } else { "not suspended" };
+        output.note(format_args!("{title} is {state} already"));
+        return Ok(());
+    };
+    let version = text(&object, "/metadata/resourceVersion").unwrap_or_default();
+    let patch = json!({"metadata": {"resourceVersion": version, "annotations": change}});
+    let patch: Value = serde_json::from_value(patch)?;
+    let namespace = hub.namespace_of(&kind, None);
+    hub.client.merge_patch(&kind, namespace, view.name(), None, FIELD_MANAGER, &patch).await?;
+    output.data(match action {
+        Action::Suspend => format!("{title} suspended"),
+        Action::Resume => format!("{title} resumed"),
+        Action::Reconcile => format!("{title}: reconciliation requested"),
+    })?;
+    if action == Action::Reconcile && view.is_suspended() {
+        output.note(format_args!("note: it is suspended; run `kross resume {}`", view.argument()));
+    }
+    Ok(())
 }
 
 /// Refuses what the controller would not react to.

@@ -9,6 +9,7 @@ use kross_diagnostics::render::Format;
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use super::managed::{self, Recorded};
 use crate::hub::{
     ConnectionFlags, Hub, InstanceView, ObjectReference, Owner, RemoteClusters, Tone, read_object, text,
 };
@@ -69,13 +70,6 @@ struct Step {
     tone: Tone,
 }
 
-/// An object that was found, and the instance that it belongs to.
-struct Found {
-    title: String,
-    cluster: Option<String>,
-    owner: Owner,
-}
-
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
@@ -97,7 +91,7 @@ async fn trace(
     cluster: Option<&str>,
     output: &mut Output,
 ) -> anyhow::Result<Vec<Step>> {
-    let Found { title, cluster, mut owner } = find(hub, reference, cluster, output).await?;
+    let Recorded { title, cluster, mut owner, .. } = find(hub, reference, cluster, output).await?;
     let mut steps = vec![Step {
         object: title,
         resource: owner.node.clone(),
@@ -187,7 +181,7 @@ async fn find(
     reference: &ObjectReference,
     cluster: Option<&str>,
     output: &mut Output,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Recorded> {
     if let Some(secret) = cluster {
         return find_in(hub, reference, secret, output).await;
     }
@@ -196,23 +190,23 @@ async fn find(
         && let Ok(object) = hub.get(kind, None, &reference.name).await
         && let Some(owner) = Owner::of(&object)
     {
-        return Ok(Found { title: InstanceView(&object).title(), cluster: None, owner });
+        return Ok(Recorded { title: InstanceView(&object).title(), cluster: None, secret: None, owner });
     }
     let name = kind.map_or_else(|| reference.kind.clone(), |kind| kind.kind.to_string());
-    let found = recorded(hub, &name, &reference.name, None).await?;
-    match found.len() {
-        1 => Ok(found.into_iter().next().map(|(found, _)| found))
-            .transpose()
-            .unwrap_or_else(|| bail!("not found")),
-        0 => bail!(
+    let (mut found, problems) = managed::recorded(hub, &name, &reference.name).await?;
+    problems.iter().for_each(|problem| output.note(format_args!("note: {problem}")));
+    match (found.pop(), found.as_slice()) {
+        (Some(only), []) => Ok(only),
+        (None, _) => bail!(
             "no instance has {name} `{}` in namespace `{}`: if it is one of a large collection, name its cluster with `--in`",
             reference.name,
             hub.namespace
         ),
-        _ => {
-            let clusters: Vec<String> = found
+        (Some(last), others) => {
+            let clusters: Vec<String> = others
                 .iter()
-                .map(|(found, _)| found.cluster.clone().unwrap_or_else(|| "the hub".to_owned()))
+                .chain([&last])
+                .map(|found| found.cluster.clone().unwrap_or_else(|| "the hub".to_owned()))
                 .collect();
             bail!(
                 "{name} `{}` exists in several clusters ({}): choose one with `--in`",
@@ -223,56 +217,13 @@ async fn find(
     }
 }
 
-/// The entries of all statuses that are about an object, with their clusters.
-async fn recorded(
-    hub: &Hub,
-    kind: &str,
-    name: &str,
-    secret: Option<&str>,
-) -> anyhow::Result<Vec<(Found, Option<ClusterStatus>)>> {
-    let mut found = Vec::new();
-    for instance in super::get::all_instances(hub, None).await? {
-        let view = InstanceView(&instance);
-        let clusters = view.clusters();
-        for entry in view.resources() {
-            let is_kind = entry.kind.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(kind));
-            let is_here = entry.namespace.as_deref().is_none_or(|namespace| namespace == hub.namespace);
-            if !is_kind || !is_here || entry.name.as_deref() != Some(name) {
-                continue;
-            }
-            let cluster = clusters.iter().find(|known| Some(&known.name) == entry.cluster.as_ref()).cloned();
-            let of = cluster.as_ref().and_then(|cluster| cluster.secret.as_deref());
-            if secret.is_some_and(|secret| of != Some(secret)) {
-                continue;
-            }
-            let namespace =
-                entry.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-            let version = text(&instance, "/apiVersion").unwrap_or_default();
-            let (group, version) = version.split_once('/').unwrap_or(("", version));
-            let owner = Owner {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                kind: view.kind().to_owned(),
-                namespace: view.namespace().map(str::to_owned),
-                name: view.name().to_owned(),
-                node: entry.id.clone(),
-                definition: None,
-                uid: None,
-            };
-            let title = format!("{} {namespace}{name}", entry.kind.as_deref().unwrap_or_default());
-            found.push((Found { title, cluster: entry.cluster.clone(), owner }, cluster));
-        }
-    }
-    Ok(found)
-}
-
 /// Finds an object in a remote cluster: by its labels if the caller may read the Secret, else by the statuses of instances.
 async fn find_in(
     hub: &Hub,
     reference: &ObjectReference,
     secret: &str,
     output: &mut Output,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Recorded> {
     let cluster: ClusterStatus = serde_json::from_value(serde_json::json!({
         "name": secret, "secret": secret, "mode": "Watch", "connected": true, "ready": 0, "total": 0,
     }))?;
@@ -289,7 +240,10 @@ async fn find_in(
             };
             let title = InstanceView(&object).title();
             match Owner::of(&object) {
-                Some(owner) => Ok(Found { title, cluster: Some(secret.to_owned()), owner }),
+                Some(owner) => {
+                    let cluster = Some(secret.to_owned());
+                    Ok(Recorded { title, secret: cluster.clone(), cluster, owner })
+                }
                 None => {
                     bail!("{title} in cluster `{secret}` belongs to no instance: it has no labels of kross")
                 }
@@ -300,9 +254,10 @@ async fn find_in(
             let kind = hub
                 .kind(&reference.kind)
                 .map_or_else(|_| reference.kind.clone(), |kind| kind.kind.to_string());
-            let found = recorded(hub, &kind, &reference.name, Some(secret)).await?;
-            match found.into_iter().next() {
-                Some((found, _)) => Ok(found),
+            let (found, problems) = managed::recorded(hub, &kind, &reference.name).await?;
+            problems.iter().for_each(|problem| output.note(format_args!("note: {problem}")));
+            match found.into_iter().find(|found| found.secret.as_deref() == Some(secret)) {
+                Some(found) => Ok(found),
                 None => bail!("no instance has {kind} `{}` in cluster `{secret}`", reference.name),
             }
         }

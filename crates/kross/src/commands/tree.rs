@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use kross_cluster::{ApiKind, CacheOptions, Caches, Selection};
 use serde_json::Value as Json;
 
+use super::managed::{self, Found};
 use crate::hub::{
     ConnectionFlags, Definition, Hub, InstanceView, ObjectReference, Owner, is_definition, text,
 };
@@ -29,7 +30,7 @@ Examples:
   # Show the objects of an instance in every cluster
   kross tree shop/web -n team
 
-  # Show the instance that an object belongs to
+  # Show the instance that an object belongs to, in any cluster
   kross tree deployment/web -n team
 
   # Show a definition and its instances
@@ -103,8 +104,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
         let hub = arguments.connection.hub().await?;
-        let kind = hub.kind(&reference.kind)?;
-        let object = hub.get(&kind, None, &reference.name).await?;
+        let Found { kind, object, note } = managed::find(&hub, &reference).await?;
+        if let Some(note) = note {
+            output.note(format_args!("{note}:"));
+        }
         let (kind, object) = shown_object(&hub, kind, object, output).await?;
         let shown = load(&hub, &kind, object).await;
         print(&shown, arguments, output)?;

@@ -28,8 +28,8 @@ pub(crate) struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     schemas: SchemaArguments,
-    /// Output format: full, short, json, jsonl or github (default: full)
-    #[arg(long, value_name = "FORMAT")]
+    /// Output format: full, short, json, jsonl, github or sarif (default: full)
+    #[arg(long, short = 'o', visible_alias = "output", value_name = "FORMAT")]
     format: Option<Format>,
     /// How to report resources that do not match these schemas, if their cluster depends on the instance
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Error)]
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// How to report kinds without a schema (default: error, or warn if the cluster depends on the instance)
     #[arg(long, value_name = "LEVEL", value_enum)]
     unknown_kinds: Option<Level>,
+    /// Succeed if there is no definition, for hooks that get the changed files
+    #[arg(long)]
+    allow_empty: bool,
 }
 
 /// How a finding is reported.
@@ -67,7 +70,7 @@ impl From<Level> for ReportAs {
 /// # Errors
 /// A path cannot be read, or no document is a definition.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let Arguments { paths, schemas, format, deferred_checks, unknown_kinds } = arguments;
+    let Arguments { paths, schemas, format, deferred_checks, unknown_kinds, allow_empty } = arguments;
     let options = Options {
         deferred: (*deferred_checks).into(),
         unknown_kinds: unknown_kinds.map(ReportAs::from),
@@ -81,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for document in &definitions {
         diagnostics.extend(validate(document, &schemas, &options).diagnostics);
     }
-    if definitions.is_empty() && !diagnostics.has_errors() {
+    if definitions.is_empty() && !diagnostics.has_errors() && !allow_empty {
         anyhow::bail!("no ResourceGraphDefinition found");
     }
     for file in &empty {

@@ -61,7 +61,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             let versions = json!({
                 "client": client,
                 "kubernetes": found.map(|server| &server.kubernetes),
-                "controllers": found.map(|server| &server.controllers),
+                "controllers": found.map(|server| server.controllers.iter().map(|it| &it.text).collect::<Vec<_>>()),
+                "controllerVersions":
+                    found.map(|server| server.controllers.iter().map(|it| &it.version).collect::<Vec<_>>()),
             });
             output.data(serde_json::to_string_pretty(&versions)?)?;
         }
@@ -69,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             output.data(format_args!("client:      kross {client}"))?;
             if let Some(Ok(Server { kubernetes, controllers, lease })) = &server {
                 for controller in controllers {
-                    output.data(format_args!("controller:  {controller}"))?;
+                    output.data(format_args!("controller:  {}", controller.text))?;
                 }
                 if controllers.is_empty() {
                     output.data("controller:  unknown: no Deployment with the label `app.kubernetes.io/name=kross` can be read")?;
@@ -81,6 +83,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             }
         }
     }
+    if let Some(Ok(server)) = &server {
+        for controller in server.controllers.iter().filter(|it| differs(&it.version, client)) {
+            output.note(format_args!(
+                "warning: this program is kross {client} and the controller {}; use the program of the controller's version: both are in one release",
+                controller.version
+            ));
+        }
+    }
     match server {
         Some(Err(error)) => Err(error),
         Some(Ok(_)) | None => Ok(Outcome::Success),
@@ -90,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 /// What is known of the hub.
 struct Server {
     kubernetes: String,
-    controllers: Vec<String>,
+    controllers: Vec<Controller>,
     lease: Option<String>,
 }
 
@@ -106,7 +116,7 @@ async fn server(flags: &ConnectionFlags) -> anyhow::Result<Server> {
     let now = Timestamp::now();
     let lease = match controller_lease(&hub, now).await {
         ControllerLease::Unknown => None,
-        ControllerLease::Held => Some("held".to_owned()),
+        ControllerLease::Held { lease, holder } => Some(format!("`{lease}` is held by `{holder}`")),
         ControllerLease::Lost { lease, renewed, .. } => {
             Some(format!("`{lease}` is not held; it was renewed {} ago", age(renewed, now)))
         }
@@ -115,16 +125,63 @@ async fn server(flags: &ConnectionFlags) -> anyhow::Result<Server> {
     Ok(Server { kubernetes, controllers, lease })
 }
 
-/// `kro-system/kross: registry/kross:1.0 (2/2 ready)`.
-fn controller(deployment: &Json) -> String {
+/// A Deployment of a controller.
+struct Controller {
+    /// `kross 1.0.0, kro-system/kross: registry/kross:1.0.0 (2/2 ready)`.
+    text: String,
+    /// The label of its chart; empty if it has none.
+    version: String,
+}
+
+fn controller(deployment: &Json) -> Controller {
     let field = |path: &str| text(deployment, path).unwrap_or_default();
-    let count = |path: &str| deployment.pointer(path).and_then(Json::as_i64).unwrap_or_default();
-    format!(
-        "{}/{}: {} ({}/{} ready)",
+    let label = |key: &str| field(&format!("/metadata/labels/app.kubernetes.io~1{key}"));
+    let count = |path: &str| deployment.pointer(path).and_then(Json::as_i64);
+    let version = label("version").to_owned();
+    let program = match version.as_str() {
+        "" => String::new(),
+        version => format!("{} {version}, ", label("name")),
+    };
+    let text = format!(
+        "{program}{}/{}: {} ({}/{} ready)",
         field("/metadata/namespace"),
         field("/metadata/name"),
         field("/spec/template/spec/containers/0/image"),
-        count("/status/readyReplicas"),
-        count("/spec/replicas")
-    )
+        count("/status/readyReplicas").unwrap_or_default(),
+        count("/spec/replicas").unwrap_or(1)
+    );
+    // kro's versions say nothing about this program.
+    let version = if label("name") == "kross" { version } else { String::new() };
+    Controller { text, version }
+}
+
+/// Whether a controller is of another minor version. Patch versions change neither commands nor formats.
+pub(super) fn differs(controller: &str, client: &str) -> bool {
+    let minor = |version: &str| {
+        let mut parts = version.trim_start_matches('v').split(['.', '-', '+']);
+        (parts.next().map(str::to_owned), parts.next().map(str::to_owned))
+    };
+    !controller.is_empty() && minor(controller) != minor(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_differ_in_what_may_change_commands() {
+        assert!(differs("0.2.0", "0.1.0") && differs("v1.1.0", "0.1.0"));
+        assert!(!differs("0.1.3", "0.1.0") && !differs("v0.1.0-rc.1", "0.1.0") && !differs("", "0.1.0"));
+    }
+
+    #[test]
+    fn a_controller_is_shown_with_its_version_and_its_image() {
+        let deployment = json!({"metadata": {"namespace": "kro-system", "name": "kross", "labels":
+            {"app.kubernetes.io/name": "kross", "app.kubernetes.io/version": "0.1.0"}},
+            "spec": {"replicas": 2, "template": {"spec": {"containers": [{"image": "registry/kross:0.1.0"}]}}},
+            "status": {"readyReplicas": 2}});
+        let Controller { text, version } = controller(&deployment);
+        assert_eq!(text, "kross 0.1.0, kro-system/kross: registry/kross:0.1.0 (2/2 ready)");
+        assert_eq!(version, "0.1.0");
+    }
 }

@@ -1,12 +1,12 @@
 //! Turns an object into the reason why it is not ready: the shortest chain to what blocks it, one sentence, and the command
 //! that helps. Exit code 0 if it is ready, 1 if it is not.
 
-use anyhow::bail;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use kross_diagnostics::render::Format;
 use kross_server::read_model::why::Investigation;
 
+use super::managed::{self, Found};
 use crate::hub::{ConnectionFlags, ObjectReference};
 use crate::output::{Outcome, Output};
 
@@ -56,16 +56,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let reference = ObjectReference::parse(&arguments.object)?;
     crate::hub::block_on(async {
         let hub = arguments.connection.hub().await?;
-        let kind = hub.kind(&reference.kind)?;
-        let object = match hub.get(&kind, None, &reference.name).await {
-            Ok(object) => object,
-            Err(error) if error.is_object_not_found() && kind.namespaced => {
-                let namespace = &hub.namespace;
-                bail!("{} `{}` does not exist in namespace `{namespace}`", kind.kind, reference.name)
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let answer = Investigation::new(&hub, Timestamp::now()).examine(object).await?;
+        let Found { object, note, .. } = managed::find(&hub, &reference).await?;
+        let mut answer = Investigation::new(&hub, Timestamp::now()).examine(object).await?;
+        if let Some(note) = note {
+            answer.notes.insert(0, note);
+        }
         match arguments.output {
             OutputFormat::Text => {
                 let coloured = output.format() == Format::Coloured;

@@ -1,4 +1,5 @@
 //! `kross dashboard`, as a browser asks for it.
+#![allow(unreachable_pub)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +12,7 @@ use serde_json::json;
 use crate::world::{World, config_map};
 
 /// A running `kross dashboard`. Stopped when dropped.
-struct Dashboard {
+pub struct Dashboard {
     process: Child,
     host: String,
     key: String,
@@ -25,7 +26,7 @@ impl Drop for Dashboard {
 }
 
 impl Dashboard {
-    fn start(kubeconfig: &std::path::Path) -> Self {
+    pub fn start(kubeconfig: &std::path::Path) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_kross"))
             .args(["dashboard", "--address", "127.0.0.1:0", "--kubeconfig"])
             .arg(kubeconfig)
@@ -44,6 +45,17 @@ impl Dashboard {
         Self { host: host.to_owned(), key: key.to_owned(), process }
     }
 
+    /// The address of a page, for a browser that has no cookie yet.
+    pub fn address(&self, path: &str) -> String {
+        let next = path.replace('?', "%3F").replace('&', "%26");
+        format!("http://{}/login?key={}&next={next}", self.host, self.key)
+    }
+
+    /// The address of a page, for a browser that has the cookie.
+    pub fn page(&self, path: &str) -> String {
+        format!("http://{}{path}", self.host)
+    }
+
     fn send(&self, path: &str, headers: &str) -> TcpStream {
         let mut connection = TcpStream::connect(&self.host).unwrap();
         connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -57,7 +69,7 @@ impl Dashboard {
     }
 
     /// The whole response to a request of the logged-in user.
-    fn get(&self, path: &str) -> String {
+    pub fn get(&self, path: &str) -> String {
         self.get_with(path, &self.headers())
     }
 

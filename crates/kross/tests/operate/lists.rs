@@ -142,6 +142,18 @@ async fn check_names_what_is_wrong_with_an_installation() {
     assert!(before.data.contains(expected), "{}", before.data);
     let deployments = world.api("apps/v1", "Deployment", Some(&world.namespace));
     deployments.delete("kro", &Default::default()).await.unwrap();
+    // The controller of the tests has no Lease. One that somebody runs outside of the cluster has.
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "controller.kro.run", "namespace": world.namespace},
+        "spec": {"holderIdentity": "kro-7d9f_1", "leaseDurationSeconds": 3600,
+            "renewTime": jiff::Timestamp::now().strftime("%FT%T.000000Z").to_string()}});
+    world.apply(&lease).await;
+    let before = world.kross(&["check", "--pre"]);
+    let expected =
+        "`kro-7d9f_1` holds Lease `team/controller.kro.run`: stop that controller of kro or kross first";
+    assert!(before.code == 1 && before.data.contains(expected), "{}", before.data);
+    let leases = world.api("coordination.k8s.io/v1", "Lease", Some(&world.namespace));
+    leases.delete("controller.kro.run", &Default::default()).await.unwrap();
     let nobody = user(&world, "unchecked", Access::none()).await;
     let before = world.kross_as(nobody.path(), &["check", "--pre", "-o", "short"]);
     assert_eq!(before.code, 1);
@@ -199,4 +211,27 @@ async fn merges_the_events_of_all_clusters() {
     let warnings = world.kross(&["events", "eventful", "x", "--warnings", "-o", "json"]);
     let rows: Json = serde_json::from_str(&warnings.data).unwrap();
     assert!(rows.as_array().unwrap().iter().all(|row| row["type"] == "Warning"), "{rows:#}");
+
+    // A watch prints what happens later too.
+    let mut watching = std::process::Command::new(env!("CARGO_BIN_EXE_kross"))
+        .args(["events", "eventful/x", "--watch", "-n", &world.namespace, "--kubeconfig"])
+        .arg(world.admin_path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let written = std::sync::Arc::clone(&seen);
+    std::thread::spawn(move || {
+        lines.map_while(Result::ok).for_each(|line| written.lock().unwrap().push_str(&format!("{line}\n")));
+    });
+    wait::until_true("the first Events", || seen.lock().unwrap().contains("something odd")).await;
+    let mut later = event;
+    later["metadata"]["name"] = json!("x-a.2");
+    later["note"] = json!("something later");
+    events.patch("x-a.2", &PatchParams::apply("test"), &Patch::Apply(&later)).await.unwrap();
+    wait::until_true("the new Event", || seen.lock().unwrap().contains("something later")).await;
+    assert_eq!(seen.lock().unwrap().matches("something odd").count(), 1);
+    watching.kill().unwrap();
+    watching.wait().unwrap();
 }

@@ -348,3 +348,48 @@ async fn a_check_says_which_step_fails_and_shows_no_credential() {
     assert!(refused.notes.contains("you may not read Secret `team/eu` on the hub"), "{}", refused.notes);
     assert!(refused.notes.contains("`kross get clusters` shows"), "{}", refused.notes);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_created_for_a_namespace_that_the_hub_does_not_have() {
+    let desk = Desk::new().await;
+    desk.definition("Nowhere");
+    let account = format!("{}/nowhere", desk.world.namespace);
+    let output = Command::new(env!("CARGO_BIN_EXE_kross"))
+        .args([
+            "cluster",
+            "add",
+            "eu-admin",
+            "--name",
+            "eu",
+            "-n",
+            "not-on-the-hub",
+            "--service-account",
+            &account,
+        ])
+        .args(["--kubeconfig", &desk.file("kubeconfig")])
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap();
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{notes}");
+    assert!(notes.contains("`kubectl create namespace not-on-the-hub`"), "{notes}");
+    assert!(desk.world.remote("v1", "ServiceAccount").get_opt("nowhere").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_not_removed_while_nobody_can_tell_who_uses_it() {
+    let desk = Desk::new().await;
+    let world = &desk.world;
+    world.ready("Unseen", "x", json!([crate::world::config_map("a", true, "x")])).await;
+    // Somebody who may delete the Secret and read definitions, but not list the instances of one of them.
+    let everything = ["get", "list", "watch", "delete"];
+    let rights = Access::none()
+        .in_namespace(&world.namespace, [rule(&[""], &["secrets"], &everything)])
+        .in_cluster([rule(&["kro.run"], &["resourcegraphdefinitions"], &everything)]);
+    let somebody = world.fixture.hub.plane.mint_token(&world.namespace, "somebody", &rights).await.unwrap();
+    std::fs::write(desk.file("somebody"), somebody.to_string()).unwrap();
+    let refused = desk.kross_with("somebody", &["remove", "eu-kubeconfig"]);
+    assert_eq!((refused.code, refused.data.as_str()), (2, ""), "{}", refused.notes);
+    assert!(refused.notes.contains("cannot list "), "{}", refused.notes);
+    assert_eq!(desk.secret("eu-kubeconfig").await.metadata.deletion_timestamp, None);
+}

@@ -39,6 +39,41 @@ async fn finds_the_instance_of_an_object() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn finds_the_instance_of_an_object_that_only_a_remote_cluster_has() {
+    let world = World::new().await;
+    world.ready("Elsewhere", "x", json!([config_map("a", true, "x")])).await;
+    let tree = world.kross(&["tree", "configmap/x-a"]);
+    assert_eq!(tree.code, 0, "{}", tree.notes);
+    assert!(tree.data.starts_with("Elsewhere team/x  ACTIVE\n"), "{}", tree.data);
+    let note = "ConfigMap team/x-a in cluster team/eu-kubeconfig is resource `a` of Elsewhere team/x";
+    assert_eq!(tree.notes, format!("{note}:\n"));
+    let why = world.kross(&["why", "cm/x-a"]);
+    assert_eq!((why.code, why.notes.as_str()), (0, ""));
+    assert!(why.data.contains(&format!("note: {note}\n")) || why.data.ends_with(note), "{}", why.data);
+    let events = world.kross(&["events", "cm", "x-a"]);
+    assert_eq!(events.code, 0);
+    assert!(events.notes.starts_with(&format!("note: {note}\n")), "{}", events.notes);
+
+    // Who may list the instances of this namespace only finds them too.
+    let rights = kross_local::Access::none().in_namespace(
+        &world.namespace,
+        [
+            kross_local::rule(&["kro.run"], &["*"], &["get", "list"]),
+            kross_local::rule(&[""], &["configmaps"], &["get"]),
+        ],
+    );
+    let tenant = crate::flags::user(&world, "elsewhere", rights).await;
+    let traced = world.kross_as(tenant.path(), &["trace", "cm/x-a"]);
+    assert!(traced.data.contains("which is resource `a` of\n└─ Elsewhere team/x  ACTIVE"), "{traced:?}");
+
+    let nothing = world.kross(&["tree", "cm/none"]);
+    assert_eq!((nothing.code, nothing.data.as_str()), (2, ""));
+    assert_eq!(nothing.notes, "error: ConfigMap `none` does not exist in namespace `team`\n");
+    let unknown = world.kross(&["why", "confgmap/none"]);
+    assert_eq!(unknown.notes, "error: unknown kind `confgmap`; did you mean `ConfigMap`?\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn draws_an_application_a_target_and_a_claim() {
     let world = World::new().await;
     let (workload, compute) = ("workload.crossplane.io", "compute.crossplane.io");

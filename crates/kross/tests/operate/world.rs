@@ -312,7 +312,7 @@ fn api(client: &Client, api_version: &str, kind: &str, namespace: Option<&str>) 
     }
 }
 
-async fn apply(client: &Client, object: &Json) {
+pub async fn apply(client: &Client, object: &Json) {
     let text = |path: &str| object.pointer(path).and_then(Json::as_str);
     let api = api(client, text("/apiVersion").unwrap(), text("/kind").unwrap(), text("/metadata/namespace"));
     let name = text("/metadata/name").unwrap();

@@ -86,7 +86,7 @@ fn publish(
         ObservedTarget::NotServed => report.set_false(
             kind,
             Reason::RequestFailed,
-            "the kind KubernetesTarget is not served; install its CRD with `kross crds | kubectl apply -f -`",
+            "the kind KubernetesTarget is not served; install its CRD with `kross crds | kubectl apply --server-side -f -`",
         ),
         ObservedTarget::Absent => {
             return Some(ClaimAction::CreateTarget(target_for(claim, secret)));

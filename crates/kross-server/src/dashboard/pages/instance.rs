@@ -7,20 +7,21 @@ use jiff::Timestamp;
 use kross_api::{ClusterStatus, ManagedResource, ResourceState};
 use kross_cluster::ApiKind;
 use maud::{Markup, html};
-use serde_json::Value as Json;
 
-use super::super::drawing::{Drawing, Edge, Lane, Node};
+use super::super::drawing::{Drawing, Edge, Lane, Node, tone_class};
 use super::super::query::{Query, encoded};
 use super::super::resources::{Resource, resources};
 use super::super::viewer::Viewer;
-use super::{Content, object, parts};
-use crate::read_model::why::Investigation;
-use crate::read_model::{Definition, InstanceView, Tone, for_people, since, text};
+use super::{Content, fleet, object, parts, timeline};
+use crate::read_model::why::{Answer, Investigation};
+use crate::read_model::{Definition, InstanceView, Tone, condition, for_people, since, text};
 
 /// The name of the lane of the hub.
-const HUB: &str = "hub";
+pub(super) const HUB: &str = "hub";
 /// More items of one resource in a cluster are drawn as one node, unless it is opened.
 const FOLD: usize = 3;
+/// Rows of the table of objects that are shown without being asked for.
+const OPEN_ROWS: usize = 40;
 
 /// The address of the page of an instance.
 pub(super) fn address(kind: &ApiKind, namespace: Option<&str>, name: &str) -> String {
@@ -28,7 +29,7 @@ pub(super) fn address(kind: &ApiKind, namespace: Option<&str>, name: &str) -> St
     format!("/instances/{plural}.{group}/{}/{}", encoded(namespace.unwrap_or("-")), encoded(name))
 }
 
-/// The page of an instance.
+/// The page.
 pub(crate) async fn instance(viewer: &Viewer, [kind, namespace, name]: [&str; 3], query: &Query) -> Content {
     let Ok(kind) = viewer.hub().kind(kind) else {
         return Content::missing("Instances", &format!("The hub does not serve {kind}."));
@@ -54,27 +55,38 @@ pub(crate) async fn instance(viewer: &Viewer, [kind, namespace, name]: [&str; 3]
     let definition = definition_of(viewer, &kind).await;
     let view = InstanceView(&found);
     let resources = definition.as_ref().map(resources).unwrap_or_default();
-    let shown = Shown { view, resources, now, query };
-    let why = match view.is_ready() {
-        true => None,
-        false => Investigation::new(viewer.hub(), now).examine(found.clone()).await.ok(),
+    let selected =
+        object::Selected { viewer, view, definition: definition.as_ref(), resources: &resources, now };
+    let why = async {
+        match view.is_ready() {
+            true => None,
+            false => Investigation::new(viewer.hub(), now).examine(found.clone()).await.ok(),
+        }
     };
-    let side = match query.given("node") {
-        Some(node) => object::panel(viewer, view, node, query, now).await,
-        None => html! {},
+    let side = async {
+        match query.given("node") {
+            Some(node) => selected.panel(node, query).await,
+            None => html! {},
+        }
     };
+    let (why, side) = futures::join!(why, side);
+    let shown = Shown { view, resources: &resources, now, query };
     let body = html! {
         (shown.heading(&kind, definition.as_ref()))
-        @if let Some(why) = &why { (explanation(why)) }
+        (explanation(view, why.as_ref(), now))
         div .columns {
-            div .canvas tabindex="0" role="region" aria-label="Objects by cluster" { (shown.drawing().svg()) }
+            div {
+                @if view.resources().is_empty() && resources.is_empty() {
+                    (parts::empty("Nothing is drawn yet", "No controller has reconciled this instance, and you may not read its definition.", Some(&format!("kross why {}", view.argument()))))
+                } @else { (shown.drawing().canvas()) }
+                (timeline::section(viewer, &found, now).await)
+                (shown.table())
+            }
             aside aria-label="Details" {
                 (side)
-                (conditions(view, now))
-                (timeline(viewer, &found, now).await)
+                section { h2 { "Conditions" } (parts::conditions(&found, now)) }
             }
         }
-        (shown.table())
     };
     Content::new(view.title(), "Instances", body)
 }
@@ -84,95 +96,51 @@ async fn definition_of(viewer: &Viewer, kind: &Arc<ApiKind>) -> Option<Definitio
     viewer.definitions().await.ok()?.into_iter().find(|definition| definition.serves(&version, &kind.kind))
 }
 
-/// The sentence that comes first, and the commands that help.
-fn explanation(why: &crate::read_model::why::Answer) -> Markup {
+/// The sentence that comes first, and the commands that help. It is there when everything is ready, too: nothing moves when that
+/// changes.
+fn explanation(view: InstanceView<'_>, why: Option<&Answer>, now: Timestamp) -> Markup {
+    let tone = match why {
+        Some(_) if view.state() == "ERROR" => Tone::Bad,
+        Some(_) => Tone::Busy,
+        None if view.is_ready() => Tone::Good,
+        None => Tone::Busy,
+    };
+    let ready = condition(view.0, "Ready").and_then(|it| it["lastTransitionTime"].as_str());
     html! {
-        section .why aria-label="Why it is not ready" {
-            p { strong { (why.why) } }
-            @if why.chain.len() > 1 {
-                ol .chain {
-                    @for link in &why.chain {
-                        li { (link.object) " " (parts::badge(&link.state, link.tone)) }
-                    }
-                }
-            }
-            @for note in &why.notes { p .note { (note) } }
-            @for next in &why.next { (parts::command(next)) }
-        }
-    }
-}
-
-fn conditions(view: InstanceView<'_>, now: Timestamp) -> Markup {
-    let all = view.0.pointer("/status/conditions").and_then(Json::as_array);
-    html! {
-        section {
-            h2 { "Conditions" }
-            dl .conditions {
-                @for condition in all.into_iter().flatten() {
-                    @let status = condition["status"].as_str().unwrap_or_default();
-                    @let tone = match status { "True" => Tone::Good, "False" => Tone::Bad, _ => Tone::Busy };
-                    dt { (condition["type"].as_str().unwrap_or_default()) }
-                    dd {
-                        (parts::badge(status, tone)) " " (condition["reason"].as_str().unwrap_or_default()) " "
-                        (parts::ago(condition["lastTransitionTime"].as_str(), now))
-                        @if status != "True" {
-                            p .message { (for_people(condition["message"].as_str().unwrap_or_default(), now)) }
+        section .answer.(tone_class(tone)) aria-label="Why it is not ready" tabindex="0" {
+            @match why {
+                None if view.is_ready() => div {
+                    p { strong { "Everything is as desired." } }
+                    p .note { (view.resources().len()) " objects, ready for " (parts::ago(ready, now)) }
+                },
+                None => div { p { strong { (for_people(view.message().unwrap_or("It is not ready."), now)) } } },
+                Some(why) => {
+                    div {
+                        p { strong { (sentence(&why.why)) } }
+                        @if why.chain.len() > 1 {
+                            ol .chain {
+                                @for link in &why.chain { li { (link.object) " " (parts::badge(&link.state, link.tone)) } }
+                            }
                         }
+                        @for note in &why.notes { p .note { (note) } }
                     }
+                    div { @for next in &why.next { (parts::command(next)) } }
                 }
             }
         }
     }
 }
 
-/// What happened: the Events of the hub about the instance, the newest first.
-async fn timeline(viewer: &Viewer, instance: &Json, now: Timestamp) -> Markup {
-    let view = InstanceView(instance);
-    let uid = text(instance, "/metadata/uid").unwrap_or_default();
-    let namespace = view.namespace().unwrap_or("default");
-    let listed = viewer.list_named("events", Some(namespace)).await;
-    let events = match listed {
-        None => return html! {},
-        Some(Err(error)) => {
-            return html! { section { h2 { "What happened" } (parts::unreadable("Events", &error)) } };
-        }
-        Some(Ok(events)) => events,
-    };
-    let time = |event: &Json| {
-        let at = |path: &str| text(event, path).map(str::to_owned);
-        at("/lastTimestamp")
-            .or_else(|| at("/eventTime"))
-            .or_else(|| at("/metadata/creationTimestamp"))
-            .unwrap_or_default()
-    };
-    let mut about: Vec<(String, Json)> = events
-        .into_iter()
-        .filter(|event| text(event, "/involvedObject/uid") == Some(uid))
-        .map(|event| (time(&event), event))
-        .collect();
-    about.sort_by(|a, b| b.0.cmp(&a.0));
-    html! {
-        section {
-            h2 { "What happened" }
-            @if about.is_empty() { p .note { "No Events. The API server keeps them for an hour." } }
-            ol .timeline {
-                @for (time, event) in about.iter().take(30) {
-                    @let warning = event["type"] == "Warning";
-                    li .warning[warning] {
-                        (parts::ago(Some(time), now)) " "
-                        strong { (event["reason"].as_str().unwrap_or_default()) } " "
-                        span { (for_people(event["message"].as_str().unwrap_or_default(), now)) }
-                    }
-                }
-            }
-        }
-    }
+/// A text with a capital letter, as a sentence begins.
+fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 /// What the page shows of an instance.
 struct Shown<'a> {
     view: InstanceView<'a>,
-    resources: Vec<Resource>,
+    resources: &'a [Resource],
     now: Timestamp,
     query: &'a Query,
 }
@@ -233,13 +201,16 @@ impl Shown<'_> {
             }
         }
         let edges = self.edges(&nodes, &of_resource);
-        Drawing { label: format!("Objects of {} by cluster", self.view.title()), lanes, nodes, edges }
+        let label = format!("Objects of {} by cluster", self.view.title());
+        let fold = self.query.given("open").map(|_| self.query.with("open", ""));
+        Drawing { label, lanes, nodes, edges, labels: false, fold }
     }
 
     /// The hub comes first, then the clusters of the status.
     fn lanes(&self) -> (Vec<Lane>, BTreeMap<String, usize>) {
         let mut index: BTreeMap<String, usize> = [(String::new(), 0)].into();
-        let hub = Lane { name: HUB.to_owned(), note: "cluster of the instance".to_owned(), tone: Tone::Good };
+        let (name, note) = (HUB.to_owned(), "cluster of the instance".to_owned());
+        let hub = Lane { name, note, tone: Tone::Good, link: String::new() };
         let mut lanes = vec![hub];
         for cluster in self.view.clusters() {
             index.insert(cluster.name.clone(), lanes.len());
@@ -249,7 +220,7 @@ impl Shown<'_> {
             let name = entry.cluster.unwrap_or_default();
             if !index.contains_key(&name) {
                 index.insert(name.clone(), lanes.len());
-                lanes.push(Lane { name, note: String::new(), tone: Tone::Plain });
+                lanes.push(Lane { name, note: String::new(), tone: Tone::Plain, link: String::new() });
             }
         }
         (lanes, index)
@@ -264,7 +235,8 @@ impl Shown<'_> {
             let since = since(cluster.since.as_deref(), self.now);
             (format!("not connected for {since} · {ready}"), Tone::Bad)
         };
-        Lane { name: cluster.name.clone(), note, tone }
+        let link = cluster.secret.as_deref().map(fleet::address).unwrap_or_default();
+        Lane { name: cluster.name.clone(), note, tone, link }
     }
 
     /// The entries of the status by resource and cluster, in the order of the status.
@@ -284,6 +256,13 @@ impl Shown<'_> {
         let kind = entry.kind.clone().unwrap_or_default();
         let name = entry.name.clone().unwrap_or_default();
         let key = key_of(entry);
+        let message =
+            entry.message.as_deref().map(|message| for_people(message, self.now)).unwrap_or_default();
+        let reason = entry.reason.map(|reason| reason.as_str().to_owned());
+        // Without a reason, the first words of the message say what it waits for.
+        let reason = reason.unwrap_or_else(|| {
+            if entry.state == ResourceState::Ready { String::new() } else { message.clone() }
+        });
         Node {
             lane,
             title: entry.id.clone(),
@@ -292,28 +271,34 @@ impl Shown<'_> {
             tone: tone(entry.state),
             selected: self.query.get("node") == key,
             link: self.query.with("node", &key),
-            external: false,
+            reason,
+            message,
+            since: parts::ago(entry.last_update_time.as_deref(), self.now),
+            ..Node::default()
         }
     }
 
     fn folded(&self, id: &str, lane: usize, entries: &[ManagedResource]) -> Node {
         let ready = entries.iter().filter(|entry| entry.state == ResourceState::Ready).count();
-        let worst = entries.iter().map(|entry| entry.state).max_by_key(|state| match tone(*state) {
+        let weight = |state: ResourceState| match tone(state) {
             Tone::Bad => 3,
             Tone::Busy => 2,
             Tone::Good => 1,
             Tone::Plain | Tone::Faint => 0,
-        });
-        let worst = worst.unwrap_or(ResourceState::Ready);
+        };
+        let worst = entries.iter().max_by_key(|entry| weight(entry.state));
+        let state = worst.map_or(ResourceState::Ready, |entry| entry.state);
+        let kind = entries.iter().find_map(|entry| entry.kind.as_deref()).unwrap_or_default();
         Node {
             lane,
             title: format!("{id} × {}", entries.len()),
-            note: format!("{ready} of {} ready", entries.len()),
-            state: worst.as_str().to_owned(),
-            tone: tone(worst),
+            note: format!("{kind} · {ready} of {} ready", entries.len()),
+            state: state.as_str().to_owned(),
+            reason: worst.and_then(|entry| entry.reason).map(|it| it.as_str().to_owned()).unwrap_or_default(),
+            tone: tone(state),
             link: self.query.with("open", id),
-            selected: false,
-            external: false,
+            folded: true,
+            ..Node::default()
         }
     }
 
@@ -321,22 +306,23 @@ impl Shown<'_> {
         let named = index.iter().find(|(name, _)| {
             !resource.placement.is_empty() && name.rsplit('/').next() == Some(resource.placement.as_str())
         });
+        let key = format!("{}|||", resource.id);
         Node {
             lane: named.map(|(_, lane)| *lane).unwrap_or_default(),
             title: resource.id.clone(),
-            note: format!("{} · external", resource.kind),
-            state: String::new(),
-            tone: Tone::Plain,
-            link: self.query.with("node", ""),
-            selected: false,
+            note: format!("{} {}", resource.kind, resource.name),
+            reason: "external reference".to_owned(),
+            selected: self.query.get("node") == key,
+            link: self.query.with("node", &key),
             external: true,
+            ..Node::default()
         }
     }
 
     /// The edges between what is drawn. Where both ends are in several clusters, those within one cluster.
     fn edges(&self, nodes: &[Node], of_resource: &BTreeMap<String, Vec<usize>>) -> Vec<Edge> {
         let mut edges = Vec::new();
-        for resource in &self.resources {
+        for resource in self.resources {
             let Some(readers) = of_resource.get(&resource.id) else { continue };
             for (read, expression) in &resource.reads {
                 let Some(sources) = of_resource.get(read) else { continue };
@@ -360,15 +346,18 @@ impl Shown<'_> {
     fn table(&self) -> Markup {
         let entries = self.view.resources();
         html! {
-            details .objects open[entries.len() <= 40] {
+            details .objects open[entries.len() <= OPEN_ROWS] {
                 summary { "All objects (" (entries.len()) ")" }
                 div .scroll {
                     table {
-                        thead { tr { th { "Resource" } th { "Object" } th { "Cluster" } th { "State" } th { "Since" } th { "Message" } } }
+                        thead { tr {
+                            th scope="col" { "Resource" } th scope="col" { "Object" } th scope="col" { "Cluster" } th scope="col" { "State" }
+                            th scope="col" { "Since" } th scope="col" { "Message" }
+                        } }
                         tbody {
                             @for entry in &entries {
                                 tr {
-                                    td { a href=(self.query.with("node", &key_of(entry))) { (entry.id) } }
+                                    th scope="row" { a href=(self.query.with("node", &key_of(entry))) { (entry.id) } }
                                     td { (entry.kind.as_deref().unwrap_or_default()) " " (entry.name.as_deref().unwrap_or_default()) }
                                     td { (entry.cluster.as_deref().unwrap_or(HUB)) }
                                     td { (parts::badge(entry.state.as_str(), tone(entry.state))) }

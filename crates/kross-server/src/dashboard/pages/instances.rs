@@ -4,18 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kross_api::ResourceState;
 use kross_cluster::{ApiError, ApiKind};
-use maud::html;
+use maud::{Markup, html};
 use serde_json::Value as Json;
 
 use super::super::query::Query;
 use super::super::viewer::Viewer;
 use super::instance::address;
 use super::{Content, parts};
-use crate::read_model::{Definition, InstanceView, Tone, for_people, text};
-
-/// Rows of one page.
-const PAGE: usize = 100;
+use crate::read_model::{Definition, InstanceView, Tone, condition, for_people, text};
 
 /// An instance with its kind.
 pub(super) struct Found {
@@ -61,6 +59,10 @@ pub(crate) async fn instances(viewer: &Viewer, query: &Query) -> Content {
         found.iter().filter_map(|it| InstanceView(&it.object).namespace().map(str::to_owned)).collect();
     let namespaces: Vec<String> = namespaces.into_iter().collect();
     let kinds: BTreeSet<String> = found.iter().map(|it| it.kind.kind.to_string()).collect();
+    let kinds: Vec<String> = kinds.into_iter().collect();
+    let states: BTreeSet<String> =
+        found.iter().map(|it| state(InstanceView(&it.object)).0.to_owned()).collect();
+    let states: Vec<String> = states.into_iter().collect();
     let known = found.len();
     found.retain(|it| is_wanted(it, query));
     found.sort_by_cached_key(|it| {
@@ -72,21 +74,20 @@ pub(crate) async fn instances(viewer: &Viewer, query: &Query) -> Content {
         };
         (weight, it.kind.kind.to_string(), view.namespace().map(str::to_owned), view.name().to_owned())
     });
-    let (total, pages) = (found.len(), found.len().div_ceil(PAGE));
-    let page = query.number("page").min(pages.saturating_sub(1));
+    let total = found.len();
+    let (page, pages) = parts::paged(query, total);
     let body = html! {
-        h1 { "Instances " small { (total) " of " (known) } }
-        form .filters method="get" {
-            label { "Search " input type="search" name="q" value=(query.get("q")) placeholder="name, kind, cluster"; }
+        h1 { "Instances" small { (total) " of " (known) } }
+        form .filters method="get" role="search" aria-label="Filter instances" {
+            (parts::text_filter(query, "name, kind, cluster, object"))
             (parts::namespace_filter(query, &namespaces))
-            label { "Kind "
-                select name="kind" {
-                    option value="" { "all" }
-                    @for kind in &kinds { option value=(kind) selected[query.get("kind") == kind] { (kind) } }
-                }
+            (parts::choice(query, "kind", "Kind", &kinds))
+            (parts::choice(query, "state", "State", &states))
+            (parts::failing_filter(query, "not ready"))
+            @if let Some(cluster) = query.given("cluster") {
+                input type="hidden" name="cluster" value=(cluster);
+                a .chip href=(query.with("cluster", "")) title="Show instances of all clusters" { "in " (cluster) " ✕" }
             }
-            label .check { input type="checkbox" name="failing" value="1" checked[query.given("failing").is_some()]; " not ready" }
-            @if let Some(cluster) = query.given("cluster") { input type="hidden" name="cluster" value=(cluster); span { "in " (cluster) } }
             button type="submit" { "Filter" }
         }
         @for (kind, error) in &refused { (parts::unreadable(&format!("{} objects", kind.kind), error)) }
@@ -98,29 +99,10 @@ pub(crate) async fn instances(viewer: &Viewer, query: &Query) -> Content {
             div .scroll {
                 table {
                     thead { tr {
-                        th { "Kind" } th { "Namespace" } th { "Name" } th { "State" } th .number { "Ready" }
-                        th { "Clusters" } th { "Age" } th { "Message" }
+                        th scope="col" { "Instance" } th scope="col" { "Namespace" } th scope="col" { "Kind" } th scope="col" { "State" }
+                        th scope="col" { "Since" } th scope="col" { "Objects ready" } th scope="col" { "Clusters" } th scope="col" { "What it waits for" }
                     } }
-                    tbody {
-                        @for Found { kind, object } in found.iter().skip(page * PAGE).take(PAGE) {
-                            @let view = InstanceView(object);
-                            @let (word, tone) = state(view);
-                            @let resources = view.resources();
-                            @let ready = resources.iter().filter(|it| it.state == kross_api::ResourceState::Ready).count();
-                            tr {
-                                td { (kind.kind) }
-                                td { (view.namespace().unwrap_or("–")) }
-                                td { a href=(address(kind, view.namespace(), view.name())) { (view.name()) } }
-                                td { (parts::badge(word, tone)) }
-                                td .number { (ready) "/" (resources.len()) }
-                                td { @for cluster in view.clusters().iter().take(4) {
-                                    (parts::badge(&cluster.name, if cluster.connected { Tone::Good } else { Tone::Bad })) " "
-                                } }
-                                td { (parts::ago(text(object, "/metadata/creationTimestamp"), now)) }
-                                td .message { (for_people(view.message().unwrap_or_default(), now)) }
-                            }
-                        }
-                    }
+                    tbody { @for it in found.iter().skip(page * parts::PAGE).take(parts::PAGE) { (row(it, now)) } }
                 }
             }
             (parts::pager(query, page, pages, total))
@@ -129,13 +111,43 @@ pub(crate) async fn instances(viewer: &Viewer, query: &Query) -> Content {
     Content::new("Instances", "Instances", body)
 }
 
+fn row(found: &Found, now: Timestamp) -> Markup {
+    let view = InstanceView(&found.object);
+    let (word, tone) = state(view);
+    let resources = view.resources();
+    let ready = resources.iter().filter(|it| it.state == ResourceState::Ready).count();
+    let clusters = view.clusters();
+    let lost: Vec<&str> = clusters.iter().filter(|it| !it.connected).map(|it| it.name.as_str()).collect();
+    let since = condition(&found.object, "Ready").and_then(|it| it["lastTransitionTime"].as_str());
+    html! {
+        tr .failing[tone == Tone::Bad] {
+            th scope="row" { a href=(address(&found.kind, view.namespace(), view.name())) { (view.name()) } }
+            td { (view.namespace().unwrap_or("–")) }
+            td { (found.kind.kind) }
+            td { (parts::badge(word, tone)) }
+            td { (parts::ago(since.or(text(&found.object, "/metadata/creationTimestamp")), now)) }
+            td { span .counted { (parts::bar(&[(Tone::Good, ready), (Tone::Faint, resources.len() - ready)])) (ready) " / " (resources.len()) } }
+            td .clusters-of title=(clusters.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join("\n")) {
+                @for cluster in lost.iter().take(2) { (parts::badge(cluster, Tone::Bad)) " " }
+                @match (clusters.len(), lost.len()) {
+                    (0, _) => span .none { "hub" },
+                    (1, 0) => (clusters.first().map(|it| it.name.as_str()).unwrap_or_default()),
+                    (all, 0) => { (all) " connected" }
+                    (all, lost) if all > lost => { "and " (all - lost) " connected" }
+                    _ => {}
+                }
+            }
+            td .message title=(for_people(view.message().unwrap_or_default(), now)) { (for_people(view.message().unwrap_or_default(), now)) }
+        }
+    }
+}
+
 fn is_wanted(found: &Found, query: &Query) -> bool {
     let view = InstanceView(&found.object);
     let is_kind = query.given("kind").is_none_or(|kind| *kind == *found.kind.kind);
+    let is_state = query.given("state").is_none_or(|wanted| state(view).0 == wanted);
     let is_failing = query.given("failing").is_none() || !view.is_ready();
-    let uses = |cluster: &str| {
-        view.clusters().iter().any(|it| it.name == cluster || it.secret.as_deref() == Some(cluster))
-    };
+    let uses = |cluster: &str| super::cluster::uses(view, cluster);
     let matches = |text: &str| {
         let text = text.to_lowercase();
         let has = |field: &str| field.to_lowercase().contains(&text);
@@ -145,5 +157,9 @@ fn is_wanted(found: &Found, query: &Query) -> bool {
             || view.clusters().iter().any(|cluster| has(&cluster.name))
             || view.resources().iter().any(|it| it.name.as_deref().is_some_and(has) || has(&it.id))
     };
-    is_kind && is_failing && query.given("cluster").is_none_or(uses) && query.given("q").is_none_or(matches)
+    is_kind
+        && is_state
+        && is_failing
+        && query.given("cluster").is_none_or(uses)
+        && query.given("q").is_none_or(matches)
 }

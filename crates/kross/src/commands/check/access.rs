@@ -10,14 +10,18 @@ const SELF_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessrevie
 
 /// Something on a resource: `create` on `clusterroles.rbac.authorization.k8s.io`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Permission {
-    pub(super) verb: &'static str,
-    pub(super) group: &'static str,
-    pub(super) resource: &'static str,
+pub(in crate::commands) struct Permission {
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
 }
 
 impl Permission {
-    pub(super) const fn new(verb: &'static str, group: &'static str, resource: &'static str) -> Self {
+    pub(in crate::commands) const fn new(
+        verb: &'static str,
+        group: &'static str,
+        resource: &'static str,
+    ) -> Self {
         Self { verb, group, resource }
     }
 
@@ -40,20 +44,21 @@ pub(super) async fn caller_may(hub: &Hub, permission: Permission, namespace: Opt
     answer.pointer("/status/allowed").and_then(Json::as_bool)
 }
 
-/// Whether a ServiceAccount has a permission in all namespaces.
+/// Whether a ServiceAccount has a permission in a namespace, or in all.
 ///
 /// # Errors
 /// The caller may not ask.
-pub(super) async fn account_may(
+pub(in crate::commands) async fn account_may(
     hub: &Hub,
     account: &ServiceAccount,
     permission: Permission,
+    namespace: Option<&str>,
 ) -> Result<bool, kross_cluster::ApiError> {
     let access = ResourceAccess {
         verb: permission.verb,
         group: permission.group.to_owned(),
         resource: permission.resource.to_owned(),
-        namespace: None,
+        namespace: namespace.map(str::to_owned),
         name: None,
     };
     hub.client.review_access(account, &access).await

@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use super::access::{Permission, account_may};
 use super::report::Report;
 use crate::commands::get::all_instances;
+use crate::commands::version::differs;
 use crate::hub::{
     ClusterConnectionView, ClusterConnections, ControllerLease, Hub, InstanceView, age, controller_lease,
     failed_condition, for_people, text,
@@ -112,11 +113,12 @@ fn whole_numbers(value: &mut Json) {
 
 /// A Deployment of kross or kro.
 #[derive(Debug)]
-pub(super) struct Deployed {
+pub(in crate::commands) struct Deployed {
     namespace: String,
     name: String,
     label: String,
     image: String,
+    version: String,
     account: String,
     pub(super) replicas: i64,
     ready: i64,
@@ -131,14 +133,20 @@ impl Deployed {
             name: field("/metadata/name"),
             label: field("/metadata/labels/app.kubernetes.io~1name"),
             image: field("/spec/template/spec/containers/0/image"),
+            version: field("/metadata/labels/app.kubernetes.io~1version"),
             account: field("/spec/template/spec/serviceAccountName"),
             replicas: count("/spec/replicas").unwrap_or(1),
             ready: count("/status/readyReplicas").unwrap_or(0),
         }
     }
 
-    pub(super) fn is_kro(&self) -> bool {
+    pub(in crate::commands) fn is_kro(&self) -> bool {
         self.label == "kro"
+    }
+
+    /// The ServiceAccount of its Pods.
+    pub(in crate::commands) fn account(&self) -> Option<ServiceAccount> {
+        ServiceAccount::new(&self.namespace, &self.account)
     }
 
     /// `Deployment kro-system/kross (registry/kross:0.1.0)`.
@@ -148,7 +156,7 @@ impl Deployed {
 }
 
 /// The Deployments of kross and kro, by the label of their charts. None if they may not be listed.
-pub(super) async fn deployed(hub: &Hub) -> Option<Vec<Deployed>> {
+pub(in crate::commands) async fn deployed(hub: &Hub) -> Option<Vec<Deployed>> {
     let kind = hub.kind("deployments.apps").ok()?;
     let listed = hub.list(&kind, None, Some("app.kubernetes.io/name in (kross, kro)")).await.ok()?;
     Some(listed.iter().map(Deployed::new).collect())
@@ -158,14 +166,14 @@ async fn controller(hub: &Hub, report: &mut Report) {
     let now = Timestamp::now();
     let check = "a controller holds the Lease";
     match controller_lease(hub, now).await {
-        ControllerLease::Held => report.ok(CONTROLLER, check),
+        ControllerLease::Held { .. } => report.ok(CONTROLLER, check),
         ControllerLease::Lost { lease, renewed, .. } => {
             let message =
                 format!("Lease `{lease}` was renewed {} ago: start the controller", age(renewed, now));
             report.fail(CONTROLLER, check, message, "alerts.md#krosscontrollerdown");
         }
         ControllerLease::Unknown => {
-            let message = "there is no Lease, or you may not list Leases; a controller without `--enable-leader-election` has none";
+            let message = "there is no Lease, or you may not list Leases; a controller without `--leader-elect` has none";
             report.unknown(CONTROLLER, check, message, "operating.md");
         }
     }
@@ -184,6 +192,7 @@ async fn controller(hub: &Hub, report: &mut Report) {
             let message = format!("{ready} of {replicas} are ready");
             report.fail(CONTROLLER, &check, message, "alerts.md#krosscontrollerdown");
         }
+        version(deployment, report);
     }
     if ours.is_empty() {
         let message = "there is no Deployment with the label `app.kubernetes.io/name=kross`: it runs somewhere else, or not at all";
@@ -196,13 +205,26 @@ async fn controller(hub: &Hub, report: &mut Report) {
     permissions(hub, &ours, report).await;
 }
 
+/// Commands read what the controller writes.
+fn version(deployment: &Deployed, report: &mut Report) {
+    let program = env!("CARGO_PKG_VERSION");
+    let check = format!("the controller has the version of this program, kross {program}");
+    if differs(&deployment.version, program) {
+        let message = format!("it is kross {}: use the program of that version", deployment.version);
+        report.warn(CONTROLLER, &check, message, "versions.md#upgrade");
+    } else if !deployment.version.is_empty() {
+        report.ok(CONTROLLER, check);
+    }
+}
+
 async fn permissions(hub: &Hub, controllers: &[Deployed], report: &mut Report) {
-    for Deployed { namespace, account, .. } in controllers {
+    for controller in controllers {
+        let Deployed { namespace, account, .. } = controller;
         let title = format!("ServiceAccount {namespace}/{account} has what the controller always needs");
-        let Some(account) = ServiceAccount::new(namespace, account) else { continue };
+        let Some(account) = controller.account() else { continue };
         let mut missing = Vec::new();
         for permission in NEEDED {
-            match account_may(hub, &account, permission).await {
+            match account_may(hub, &account, permission, None).await {
                 Ok(true) => {}
                 Ok(false) => missing.push(format!("it may not {}", permission.text())),
                 Err(error) => {

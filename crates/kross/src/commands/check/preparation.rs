@@ -1,12 +1,13 @@
 //! Checks before an installation: that the caller may install, that kro does not run, and what is there already.
 
+use jiff::Timestamp;
 use kross_api::SYSTEM_NAMESPACE;
 use serde_json::Value as Json;
 
 use super::access::{Permission, caller_may};
 use super::installation::{Deployed, deployed};
 use super::report::Report;
-use crate::hub::{Hub, text};
+use crate::hub::{ControllerLease, Hub, controller_lease, text};
 
 const YOU: &str = "your permissions";
 const KRO: &str = "kro";
@@ -57,14 +58,22 @@ async fn kro(hub: &Hub, report: &mut Report) {
     };
     let running: Vec<String> =
         found.iter().filter(|it| it.is_kro() && it.replicas > 0).map(Deployed::title).collect();
-    if running.is_empty() {
-        report.ok(KRO, check);
-    } else {
+    if !running.is_empty() {
         let message = format!(
             "{} would reconcile the same definitions: scale it to 0 replicas first",
             running.join(", ")
         );
-        report.fail(KRO, check, message, "migrating.md");
+        return report.fail(KRO, check, message, "migrating.md");
+    }
+    let is_kross = found.iter().any(|it| !it.is_kro() && it.replicas > 0);
+    match controller_lease(hub, Timestamp::now()).await {
+        // One that no Deployment runs: kro under another name, or a controller outside of the cluster.
+        ControllerLease::Held { lease, holder } if !is_kross => {
+            let message =
+                format!("`{holder}` holds Lease `{lease}`: stop that controller of kro or kross first");
+            report.fail(KRO, check, message, "migrating.md");
+        }
+        _ => report.ok(KRO, check),
     }
 }
 
@@ -92,7 +101,7 @@ async fn check_namespace(hub: &Hub, namespace: &str, report: &mut Report) {
     let Ok(kind) = hub.kind("namespaces") else { return };
     match hub.get(&kind, None, namespace).await {
         Ok(found) if text(&found, "/metadata/deletionTimestamp").is_some() => {
-            report.fail(NAMESPACE, &check, "it is being deleted: wait until it is gone", "install.md");
+            report.fail(NAMESPACE, &check, "it is being deleted: wait until that has finished", "install.md");
         }
         Ok(found) => {
             let labels = found.pointer("/metadata/labels").and_then(Json::as_object);

@@ -88,6 +88,13 @@ impl Report {
         self.checks.iter().any(|check| check.verdict == Verdict::Failed)
     }
 
+    /// Whether nothing could be found out after the first section, which says that the hub answers.
+    pub(super) fn knows_nothing(&self) -> bool {
+        let first = self.checks.first().map(|check| check.section);
+        let mut others = self.checks.iter().filter(|check| Some(check.section) != first).peekable();
+        others.peek().is_some() && others.all(|check| check.verdict == Verdict::Unknown)
+    }
+
     /// Draws all checks, or only those that are not right.
     pub(super) fn draw(&self, format: Format, all: bool) -> String {
         let (mut drawn, mut section) = (String::new(), "");
@@ -111,7 +118,12 @@ impl Report {
         let count = |verdict| self.checks.iter().filter(|check| check.verdict == verdict).count();
         let (failed, warnings, unknown) =
             (count(Verdict::Failed), count(Verdict::Warning), count(Verdict::Unknown));
-        let (sign, tone) = if failed > 0 { sign(Verdict::Failed) } else { sign(Verdict::Ok) };
+        let (sign, tone) = sign(match () {
+            () if failed > 0 => Verdict::Failed,
+            () if warnings > 0 => Verdict::Warning,
+            () if unknown > 0 => Verdict::Unknown,
+            () => Verdict::Ok,
+        });
         let separator = if drawn.is_empty() { "" } else { "\n" };
         let _ = writeln!(
             drawn,
@@ -141,7 +153,7 @@ mod tests {
         let mut report = Report::default();
         report.ok("hub", "the API server answers");
         report.fail("definitions", "all definitions are active", "`shop`: cycle", "operating.md#failures");
-        assert!(report.has_failed());
+        assert!(report.has_failed() && !report.knows_nothing());
         let link = format!("{DOCUMENTATION}operating.md#failures");
         assert_eq!(
             report.draw(Format::Plain, false),
@@ -151,6 +163,19 @@ mod tests {
         );
         assert!(
             report.draw(Format::Plain, true).starts_with("hub\n√ the API server answers\n\ndefinitions\n× ")
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_right() {
+        let mut report = Report::default();
+        report.ok("hub", "the API server answers");
+        report.unknown("definitions", "all definitions are active", "you may not list them", "operating.md");
+        assert!(report.knows_nothing());
+        assert!(
+            report
+                .draw(Format::Plain, false)
+                .ends_with("? 2 checks: 0 failed, 0 with a warning, 1 not known\n")
         );
     }
 }

@@ -10,6 +10,7 @@ use kross_api::{SYSTEM_NAMESPACE, SecretAddress, managers};
 use kross_cluster::{ServiceAccountName, check_address, token_duration};
 use serde_json::{Value as Json, json};
 
+use super::controller_access;
 use super::credential::{self, SecretFields};
 use super::grants::{self, Rules};
 use super::registration::Registration;
@@ -203,7 +204,10 @@ async fn add(
 ) -> anyhow::Result<Outcome> {
     let Registering { name, account, duration } = registering;
     let existing = match hub {
-        Some(hub) => Registration::find(hub, namespace, name).await?,
+        Some(hub) => {
+            has_namespace(hub, namespace).await?;
+            Registration::find(hub, namespace, name).await?
+        }
         None => None,
     };
     if existing.as_ref().is_some_and(|existing| existing.service_account().is_none()) {
@@ -273,10 +277,24 @@ async fn add(
             output.data(kross_api::to_yaml(&secret).trim_end())?;
             output.note("warning: the Secret contains a token of the cluster; do not store it where others can read it");
         }
-        Some(hub) => output.data(write(hub, &secret, existing.as_ref()).await?)?,
+        Some(hub) => {
+            output.data(write(hub, &secret, existing.as_ref()).await?)?;
+            controller_access::warn(hub, namespace, output).await;
+        }
     }
     output.note(format_args!("the token expires at {until}; the controller renews it before"));
     Ok(Outcome::Success)
+}
+
+/// Checks that the Secret can be created, before anything is created in the cluster. One that may not be read may exist.
+async fn has_namespace(hub: &Hub, namespace: &str) -> anyhow::Result<()> {
+    let Ok(kind) = hub.kind("namespaces") else { return Ok(()) };
+    match hub.get(&kind, None, namespace).await {
+        Err(error) if error.is_object_not_found() => bail!(
+            "namespace `{namespace}` does not exist on the hub: create it with `kubectl create namespace {namespace}`, or choose another one with `--namespace`"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// What the controller may not be able to do with the address.

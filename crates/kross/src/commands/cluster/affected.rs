@@ -3,14 +3,12 @@
 
 use clap::ValueEnum;
 use jiff::Timestamp;
-use kross_api::{
-    PlacementOptions, ResolvedCredentials, ResourceGraphDefinition, SecretAddress, lower_placement,
-};
+use kross_api::SecretAddress;
 use serde_json::{Value as Json, json};
 
 use super::registration::address;
 use super::users::{TARGETS, names};
-use crate::commands::get::all_instances;
+use crate::commands::get::{all_instances, listable_instances};
 use crate::hub::{
     ClusterConnectionView, ClusterConnections, ConnectionFlags, Hub, InstanceView, for_people, since, text,
 };
@@ -63,6 +61,25 @@ struct Affected {
     notes: Vec<String>,
 }
 
+impl Affected {
+    /// Whether nobody knows the cluster.
+    fn is_empty(&self) -> bool {
+        let Self { connection, instances, definitions, targets, applications, notes: _ } = self;
+        connection.is_none()
+            && instances.is_empty()
+            && definitions.is_empty()
+            && targets.is_empty()
+            && applications.is_empty()
+    }
+}
+
+/// Whether a Secret does not exist. One that may not be read does.
+async fn is_missing(hub: &Hub, secret: &SecretAddress) -> bool {
+    let Ok(kind) = hub.kind("secrets") else { return false };
+    let found = hub.get(&kind, Some(&secret.namespace), &secret.name).await;
+    matches!(found, Err(error) if error.is_object_not_found())
+}
+
 #[derive(Debug)]
 struct AffectedInstance {
     object: Json,
@@ -81,6 +98,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         let affected = Affected { connection, ..affected(&hub, &secret).await? };
         for note in &affected.notes {
             output.note(format_args!("note: {note}"));
+        }
+        if affected.is_empty() && is_missing(&hub, &secret).await {
+            anyhow::bail!(
+                "there is no cluster `{}`: no Secret has this name, and nothing refers to it; `kross get clusters -A` lists all",
+                secret.status_text()
+            );
         }
         match arguments.output {
             OutputFormat::Json => output.data(serde_json::to_string_pretty(&summary(&secret, &affected))?)?,
@@ -111,7 +134,9 @@ async fn affected(hub: &Hub, secret: &SecretAddress) -> anyhow::Result<Affected>
                 "you may not list instances in all namespaces; those in namespace `{}` are shown",
                 hub.namespace
             ));
-            all_instances(hub, Some(&hub.namespace)).await?
+            let (found, problems) = listable_instances(hub, Some(&hub.namespace)).await?;
+            affected.notes.extend(problems);
+            found
         }
     };
     let uses = |instance: &Json| names(instance, &secret.namespace, &secret.name);
@@ -119,7 +144,7 @@ async fn affected(hub: &Hub, secret: &SecretAddress) -> anyhow::Result<Affected>
     affected.instances.sort_by_key(|it| InstanceView(&it.object).title());
     match hub.definitions().await {
         Some(definitions) => {
-            let named = definitions.iter().filter(|definition| names_statically(&definition.0, secret));
+            let named = definitions.iter().filter(|definition| definition.names_statically(secret));
             affected.definitions = named.map(|definition| definition.name().to_owned()).collect();
         }
         None => {
@@ -162,20 +187,6 @@ fn instance(object: Json, secret: &SecretAddress) -> AffectedInstance {
     let (here, elsewhere): (Vec<_>, Vec<_>) = view.resources().into_iter().partition(is_here);
     let counted = (!entries.is_empty()).then(|| entries.iter().map(|cluster| cluster.total).sum());
     AffectedInstance { here, counted, elsewhere: elsewhere.len(), object }
-}
-
-/// Whether a definition names the Secret literally.
-fn names_statically(definition: &Json, secret: &SecretAddress) -> bool {
-    let Ok(definition) = serde_json::from_value::<ResourceGraphDefinition>(definition.clone()) else {
-        return false;
-    };
-    let scope = definition.spec.schema.scope();
-    // The controller reports what is wrong with it.
-    let mut ignored = kross_diagnostics::Diagnostics::new();
-    let placement = lower_placement(&definition.spec, PlacementOptions::default(), &mut ignored);
-    placement.references().filter_map(|(_, reference)| reference.static_cluster(scope)).any(
-        |cluster| matches!(&cluster.credentials, ResolvedCredentials::Secret(address) if address == secret),
-    )
 }
 
 fn summary(secret: &SecretAddress, affected: &Affected) -> Json {
@@ -279,23 +290,6 @@ mod tests {
 
     fn secret() -> SecretAddress {
         SecretAddress { namespace: "team".to_owned(), name: "eu".to_owned(), key: "kubeconfig".to_owned() }
-    }
-
-    #[test]
-    fn a_definition_is_affected_only_if_it_names_the_secret_literally() {
-        let definition = |cluster: Json| {
-            json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": {"name": "a"},
-                "spec": {"schema": {"apiVersion": "v1", "kind": "A"}, "resources": [{"id": "a",
-                    "cluster": cluster, "template": {"apiVersion": "v1", "kind": "ConfigMap"}}]}})
-        };
-        assert!(names_statically(&definition(json!({"name": "eu", "namespace": "team"})), &secret()));
-        assert!(!names_statically(&definition(json!({"name": "us", "namespace": "team"})), &secret()));
-        // The namespace is that of each instance, or an expression decides.
-        assert!(!names_statically(&definition(json!({"name": "eu"})), &secret()));
-        assert!(!names_statically(
-            &definition(json!({"name": "${schema.spec.x}", "namespace": "team"})),
-            &secret()
-        ));
     }
 
     #[test]

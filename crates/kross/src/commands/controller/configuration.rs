@@ -13,6 +13,7 @@ use kross_plan::Limits;
 use kross_server::BindAddress;
 
 use super::credentials::AuditFlags;
+use super::dashboard::DashboardFlags;
 use super::duration::GoDuration;
 use super::flags::FLAGS;
 use super::logging::{Encoder, Level};
@@ -30,6 +31,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 pub(super) struct Configuration {
     pub(super) cluster: LocalCluster,
     pub(super) pages: PageFlags,
+    /// None if it is disabled.
+    pub(super) dashboard: Option<DashboardFlags>,
     pub(super) encoder: Encoder,
     pub(super) level: Level,
     pub(super) color: bool,
@@ -76,6 +79,7 @@ impl Configuration {
                 context: path("context").map(str::to_owned),
             },
             pages: values.pages()?,
+            dashboard: values.dashboard()?,
             encoder,
             level,
             color: values.boolean("zap-color"),

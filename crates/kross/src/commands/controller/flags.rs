@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 87] = [
+pub(super) const FLAGS: [Flag; 93] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -104,6 +104,36 @@ pub(super) const FLAGS: [Flag; 87] = [
     ),
     flag("cluster-request-timeout", seconds(15), "Timeout for a request to a remote cluster"),
     flag("context", FlagDefault::Text(""), "Context of the kubeconfig (default: the current context)"),
+    flag(
+        "dashboard-bind-address",
+        FlagDefault::Text("0"),
+        "Address of the dashboard, which is served over TLS with the rights of the user who reads it, such as `:8443`; `0` disables it",
+    ),
+    flag(
+        "dashboard-cert-key",
+        FlagDefault::Text("tls.key"),
+        "Name of the file with the private key in `--dashboard-cert-path`",
+    ),
+    flag(
+        "dashboard-cert-name",
+        FlagDefault::Text("tls.crt"),
+        "Name of the file with the certificate in `--dashboard-cert-path`",
+    ),
+    flag(
+        "dashboard-cert-path",
+        FlagDefault::Text(""),
+        "Directory with the certificate of the dashboard, which is reloaded when it changes (default: a self-signed certificate)",
+    ),
+    flag(
+        "dashboard-session-duration",
+        seconds(8 * 3_600),
+        "How long a session of the dashboard lasts; it ends earlier if its token expires",
+    ),
+    flag(
+        "dashboard-session-secret",
+        FlagDefault::Text("kross-dashboard"),
+        "Secret with the key of sessions, which all replicas share, as `NAME` in the pod's namespace or `NAMESPACE/NAME`",
+    ),
     flag(
         "default-service-account",
         FlagDefault::Text(""),

@@ -1,5 +1,5 @@
 //! Serves the HTTP pages until they are closed: probes for everybody, metrics and admin pages as the flags say, and the admission
-//! webhook for the API server.
+//! webhook for the API server. The dashboard is in `dashboard.rs`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -84,7 +84,10 @@ impl FlagValues {
     }
 
     /// The files of a certificate, by the flags for its folder and for their names; none without a folder.
-    fn certificate(&self, [folder, certificate, key]: [&'static str; 3]) -> Option<CertificateFiles> {
+    pub(super) fn certificate(
+        &self,
+        [folder, certificate, key]: [&'static str; 3],
+    ) -> Option<CertificateFiles> {
         let folder = Some(self.text(folder)).filter(|folder| !folder.is_empty())?;
         let file = |name| Path::new(folder).join(self.text(name));
         Some(CertificateFiles { certificate: file(certificate), key: file(key) })
@@ -201,19 +204,19 @@ impl Pages {
         Ok(())
     }
 
-    /// Serves the admission webhook, to everybody who can connect, as the API server has no credential for it by default.
-    pub(super) async fn open_webhook(
+    /// Serves pages that decide by themselves who may read them, as the admission webhook does, and the dashboard.
+    pub(super) async fn open_with(
         &mut self,
         address: BindAddress,
+        name: &'static str,
         pages: axum::Router,
-        certificate: Arc<ServerCertificate>,
+        options: ServeOptions,
     ) -> anyhow::Result<()> {
-        let Some(listener) = address.listen("admission webhook").await? else { return Ok(()) };
+        let Some(listener) = address.listen(name).await? else { return Ok(()) };
         if let Ok(address) = listener.address() {
-            tracing::info!(%address, pages = "admission webhook", secure = true, "serving pages");
+            tracing::info!(%address, pages = name, secure = options.certificate.is_some(), "serving pages");
         }
-        let options = ServeOptions { certificate: Some(certificate), ..ServeOptions::default() };
-        self.serve(listener, "admission webhook", pages, options);
+        self.serve(listener, name, pages, options);
         Ok(())
     }
 

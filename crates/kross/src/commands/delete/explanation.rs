@@ -21,7 +21,7 @@ pub(super) struct Explanation {
     hooks: Vec<String>,
     /// The objects that are deleted, in waves: each waits for the one before it.
     waves: Vec<Vec<String>>,
-    /// Objects that stay, and lose their labels.
+    /// Objects that are retained, and lose their labels.
     retained: Vec<String>,
     /// What the deletion would wait for, and why.
     blocked: Vec<String>,
@@ -42,10 +42,11 @@ impl Explanation {
         for cluster in unreachable {
             let since = crate::hub::since(cluster.since.as_deref(), now);
             let since = if since.is_empty() { since } else { format!(" for {since}") };
+            let objects =
+                if cluster.total == 1 { "1 object".to_owned() } else { format!("{} objects", cluster.total) };
             explanation.blocked.push(format!(
-                "{} objects in cluster {}, which is not connected{since}: the deletion waits until it is, or until \
+                "{objects} in cluster {}, which is not connected{since}: the deletion waits until it is, or until \
                  `kubectl annotate {} {}='{}'` gives them up",
-                cluster.total,
                 cluster.name,
                 view.argument(),
                 annotations::ABANDON_CLUSTER,
@@ -134,7 +135,7 @@ impl Explanation {
         let _ = write!(drawn, "{instance}: {count} {objects} would be deleted");
         match retained.len() {
             0 => drawn.push('\n'),
-            kept => drawn.push_str(&format!(", {kept} would stay\n")),
+            kept => drawn.push_str(&format!(", {kept} would be retained\n")),
         }
         let mut step = 1;
         if !hooks.is_empty() {
@@ -150,7 +151,7 @@ impl Explanation {
             let _ = writeln!(drawn, "\n{step}. remove the finalizer of {instance}");
         }
         for (heading, lines) in
-            [("stays, without labels of kross", retained), ("blocks", blocked), ("unknown", unknown)]
+            [("retained, without labels of kross", retained), ("blocks", blocked), ("unknown", unknown)]
         {
             if !lines.is_empty() {
                 let _ = writeln!(drawn, "\n{heading}:");
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_go_in_the_reverse_order_of_their_creation_and_some_stay() {
+    fn objects_are_deleted_in_the_reverse_order_of_their_creation_and_some_are_retained() {
         let order = |order: i64| json!({"annotations": {"internal.kro.run/apply-order": order.to_string()}});
         let mut retained = order(0);
         retained["annotations"]["internal.kro.run/lifecycle"] = json!("{\"policy\":\"Retain\"}");

@@ -5,9 +5,15 @@ use kross_local::{Assets, Binary, ControlPlane};
 use super::graph::{NAME, NAMESPACE, instance};
 use crate::output::Output;
 
-/// Prints the kubeconfigs of the clusters and what to try, as a first lesson: look, break, find out why, repair.
-pub(super) fn print(planes: &[ControlPlane; 3], assets: &Assets, output: &mut Output) -> anyhow::Result<()> {
+/// Prints the addresses of the dashboard and of the kubeconfigs, and what to try, as a first lesson: look, break, find out why, repair.
+pub(super) fn print(
+    planes: &[ControlPlane; 3],
+    assets: &Assets,
+    dashboard: &str,
+    output: &mut Output,
+) -> anyhow::Result<()> {
     let [hub, _, us] = planes;
+    output.note(format_args!("dashboard, which shows what happens as it happens:\n  {dashboard}\n"));
     output.note("kubeconfigs of the clusters:");
     for plane in planes {
         output.note(format_args!("  {:<4} {}", plane.name(), plane.admin_path().display()));

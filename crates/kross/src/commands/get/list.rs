@@ -184,20 +184,36 @@ fn served_kinds(hub: &Hub, definitions: Option<&[Definition]>) -> Vec<Served> {
         None => {
             let kinds = hub.client.discovery().kinds();
             let served = kinds.into_iter().filter(|kind| {
-                *kind.group == *kross_api::DEFAULT_GROUP && *kind.kind != *"ResourceGraphDefinition"
+                let is_ours = ["ResourceGraphDefinition", "ClusterConnection"].contains(&&*kind.kind);
+                *kind.group == *kross_api::DEFAULT_GROUP && !is_ours
             });
             served.map(|kind| Served { kind, definition: None }).collect()
         }
     }
 }
 
-/// Lists the objects of every kind of instances, for commands that search in their statuses.
+/// All instances, for commands whose answer is wrong if one is left out.
+///
+/// # Errors
+/// Some may not be listed.
 pub(in crate::commands) async fn all_instances(
     hub: &Hub,
     namespace: Option<&str>,
 ) -> anyhow::Result<Vec<Json>> {
+    let (found, problems) = listable_instances(hub, namespace).await?;
+    if !problems.is_empty() {
+        anyhow::bail!("{}", problems.join("\n"));
+    }
+    Ok(found)
+}
+
+/// The instances that the caller may list, and what he may not list.
+pub(in crate::commands) async fn listable_instances(
+    hub: &Hub,
+    namespace: Option<&str>,
+) -> anyhow::Result<(Vec<Json>, Vec<String>)> {
     let listed = instances(hub, None, namespace, None).await?;
-    Ok(listed.items.into_iter().map(|item| item.object).collect())
+    Ok((listed.items.into_iter().map(|item| item.object).collect(), listed.problems))
 }
 
 fn instance_item(kind: &ApiKind, object: Json) -> Item {

@@ -1,7 +1,7 @@
 //! Turns a list into a table as kubectl prints it: columns line up, and ages stand for times.
 
 use jiff::Timestamp;
-use kross_diagnostics::render::Format;
+use kross_diagnostics::render::{Format, neutral_line};
 
 use super::list::Listed;
 use crate::hub::{Tone, age, for_people, since};
@@ -32,14 +32,14 @@ impl Table {
                 () if item.failed => Tone::Bad,
                 () => Tone::Busy,
             };
-            let mut cells = Vec::new();
+            let mut cells: Vec<String> = Vec::new();
             cells.extend(with_namespace.then(|| item.namespace.clone()));
             cells.extend(item.cells.iter().cloned());
             cells.extend(with_age.then(|| since(item.created.as_deref(), now)));
             if wide {
                 cells.extend(item.wide.iter().map(|cell| shown(cell, now)));
             }
-            (tone, cells)
+            (tone, cells.iter().map(|cell| neutral_line(cell).into_owned()).collect())
         });
         let is_state = |header: &String| header == "STATE" || header == "CONNECTED";
         let toned = headers.iter().position(is_state);

@@ -6,14 +6,14 @@ use serde_json::Value as Json;
 
 use super::super::super::query::Query;
 use super::super::super::viewer::Viewer;
-use super::super::parts;
+use super::super::{parts, yaml};
 use crate::read_model::{Definition, text};
 
 const REVISIONS: &str = "graphrevisions.internal.kro.run";
 /// Lines around a change that are shown.
 const CONTEXT: usize = 3;
 
-/// The revisions, the newest first, and the difference of the chosen one to the one before it.
+/// The difference of any two revisions: of the newest to the one before it, until others are chosen.
 pub(super) async fn revisions(
     viewer: &Viewer,
     definition: &Definition,
@@ -34,27 +34,51 @@ pub(super) async fn revisions(
         .filter_map(|it| Some((it.pointer("/spec/revision").and_then(Json::as_i64)?, it)))
         .collect();
     all.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
-    let chosen = query.get("revision").parse::<i64>().ok();
-    let at = chosen.and_then(|chosen| all.iter().position(|(number, _)| *number == chosen));
-    let pair = at.and_then(|at| Some((all.get(at)?, all.get(at + 1)?)));
+    let number = |key: &str| {
+        query.get(key).parse::<i64>().ok().filter(|wanted| all.iter().any(|(it, _)| it == wanted))
+    };
+    let newest = all.first().map(|(number, _)| *number);
+    let to = number("to").or(newest).unwrap_or_default();
+    let before = all.iter().map(|(number, _)| *number).find(|number| *number < to);
+    let from = number("from").or(before).unwrap_or(to);
+    let snapshot = |wanted: i64| {
+        all.iter().find(|(number, _)| *number == wanted).map(|(_, it)| lines(it)).unwrap_or_default()
+    };
     html! {
-        section {
-            h2 { "Revisions" }
-            ol .revisions {
-                @for (number, revision) in &all {
-                    li {
-                        a href=(query.with("revision", &number.to_string())) aria-current=[(chosen == Some(*number)).then_some("true")] {
-                            "revision " (number)
-                        }
-                        " " (parts::ago(text(revision, "/metadata/creationTimestamp"), now))
+        section .revisions {
+            h2 { "Revisions" small { (all.len()) " kept" } }
+            @match all.len() {
+                0 => p .note { "None yet: a definition that is accepted gets its first revision." },
+                1 => p .note { "Revision " (to) ", created " (parts::ago(created(&all, to), now)) " ago. A change of the spec makes the next one." },
+                _ => {
+                    form .filters method="get" aria-label="Compare two revisions" {
+                        (choice(&all, "from", "From", from))
+                        (choice(&all, "to", "To", to))
+                        @if let Some(node) = query.given("node") { input type="hidden" name="node" value=(node); }
+                        button type="submit" { "Compare" }
                     }
+                    p .note {
+                        "Revision " (from) " is " (parts::ago(created(&all, from), now)) " old, revision " (to) " "
+                        (parts::ago(created(&all, to), now)) "."
+                    }
+                    (shown(&snapshot(from), &snapshot(to)))
                 }
             }
-            @if let Some(((new, newer), (old, older))) = pair {
-                h3 { "From revision " (old) " to " (new) }
-                (shown(&lines(older), &lines(newer)))
-            } @else if at.is_some() {
-                p .note { "There is no older revision to compare it with." }
+        }
+    }
+}
+
+fn created(all: &[(i64, Json)], wanted: i64) -> Option<&str> {
+    all.iter()
+        .find(|(number, _)| *number == wanted)
+        .and_then(|(_, it)| text(it, "/metadata/creationTimestamp"))
+}
+
+fn choice(all: &[(i64, Json)], name: &str, label: &str, chosen: i64) -> Markup {
+    html! {
+        label { span { (label) }
+            select name=(name) {
+                @for (number, _) in all { option value=(number) selected[*number == chosen] { "revision " (number) } }
             }
         }
     }
@@ -62,8 +86,7 @@ pub(super) async fn revisions(
 
 fn lines(revision: &Json) -> Vec<String> {
     let spec = revision.pointer("/spec/snapshot/spec").unwrap_or(&Json::Null);
-    let text = serde_json::to_string_pretty(spec).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
+    yaml::text(spec).lines().map(str::to_owned).collect()
 }
 
 fn shown(old: &[String], new: &[String]) -> Markup {
@@ -72,16 +95,26 @@ fn shown(old: &[String], new: &[String]) -> Markup {
         let around = changes.get(at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(changes.len()));
         around.is_some_and(|around| around.iter().any(|(sign, _)| *sign != ' '))
     };
+    let (added, removed) = (count(&changes, '+'), count(&changes, '-'));
+    let mut skipped = false;
     html! {
         @if old == new { p .note { "The specs are equal." } }
-        pre .difference tabindex="0" {
-            @for (at, (sign, line)) in changes.iter().enumerate() {
-                @if near(at) {
-                    span .added[*sign == '+'].removed[*sign == '-'] { (sign) " " (line) "\n" }
+        @else {
+            p .note { (added) " lines added, " (removed) " removed" }
+            pre .difference tabindex="0" role="region" aria-label="What changed" {
+                @for (at, (sign, line)) in changes.iter().enumerate() {
+                    @if near(at) {
+                        span .added[*sign == '+'].removed[*sign == '-'] { (sign) " " (line) "\n" }
+                    } @else if !skipped { span .gap { "  ⋯\n" } }
+                    ({ skipped = !near(at); "" })
                 }
             }
         }
     }
+}
+
+fn count(changes: &[(char, &str)], wanted: char) -> usize {
+    changes.iter().filter(|(sign, _)| *sign == wanted).count()
 }
 
 /// Lines with `+`, `-` or a blank, by the longest common subsequence between the common beginning and end.

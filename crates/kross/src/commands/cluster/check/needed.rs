@@ -3,10 +3,15 @@
 
 use std::path::PathBuf;
 
+use kross_api::SecretAddress;
+use serde_json::Value as Json;
+
 use super::super::grants::{self, Rules};
 use super::super::registration::Registration;
+use super::super::users::names;
+use crate::commands::get::listable_instances;
 use crate::commands::rbac;
-use crate::hub::Hub;
+use crate::hub::{Definition, Hub, InstanceView, text};
 use crate::input::{Input, SchemaArguments};
 use crate::output::Output;
 
@@ -48,8 +53,21 @@ async fn of_the_hub(hub: &Hub, secret: (&str, &str), output: &mut Output) -> any
         Ok(kind) => hub.list(&kind, None, None).await.unwrap_or_default(),
         Err(_) => Vec::new(),
     };
+    let users = users(hub, secret).await?;
+    let address = SecretAddress {
+        namespace: secret.0.to_owned(),
+        name: secret.1.to_owned(),
+        key: kross_api::KUBECONFIG_KEY.to_owned(),
+    };
+    let is_user = |definition: &Definition| {
+        users.iter().any(|instance| {
+            let version = text(instance, "/apiVersion").unwrap_or_default();
+            definition.serves(version, InstanceView(instance).kind()) && definition.has_instance(instance)
+        })
+    };
     let mut rules = Rules::new();
-    for definition in &definitions {
+    // A definition whose instances choose their clusters needs something here only if one of them chose this one.
+    for definition in definitions.iter().filter(|it| it.names_statically(&address) || is_user(it)) {
         let mut input = Input::default();
         input.add_text(definition.name(), &kross_api::to_yaml(&definition.0));
         for crd in &crds {
@@ -65,4 +83,11 @@ async fn of_the_hub(hub: &Hub, secret: (&str, &str), output: &mut Output) -> any
         }
     }
     Ok(rules)
+}
+
+/// The instances that use a Secret, as far as the caller may list them.
+async fn users(hub: &Hub, (namespace, name): (&str, &str)) -> anyhow::Result<Vec<Json>> {
+    let (mut instances, _) = listable_instances(hub, None).await?;
+    instances.retain(|instance| names(instance, namespace, name));
+    Ok(instances)
 }
