@@ -38,6 +38,7 @@ mod diagnostics;
 mod documentation;
 mod embedded;
 mod folding;
+mod formatting;
 mod hints;
 mod hover;
 mod instances;

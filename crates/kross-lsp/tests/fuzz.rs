@@ -78,6 +78,7 @@ fn ask_everything(workspace: &Workspace, uri: &str, at: Position, other: Positio
         assert!(!symbol.name.is_empty() && symbol.range.start <= symbol.range.end);
     }
     let _ = workspace.folding_ranges(uri);
+    let _ = workspace.formatting(uri);
     let _ = workspace.semantic_tokens(uri);
 }
 

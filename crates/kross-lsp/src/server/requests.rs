@@ -1,9 +1,9 @@
 //! Answers requests: reads the parameters, asks the workspace, and writes what it returns.
 
 use gen_lsp_types::{
-    CodeActionParams, CompletionParams, DefinitionParams, DocumentSymbolParams, FoldingRangeParams,
-    HoverParams, InlayHintParams, PrepareRenameParams, ReferenceParams, RenameParams, SemanticTokens,
-    SemanticTokensParams, TextDocumentPositionParams,
+    CodeActionParams, CompletionParams, DefinitionParams, DocumentFormattingParams, DocumentSymbolParams,
+    FoldingRangeParams, HoverParams, InlayHintParams, PrepareRenameParams, ReferenceParams, RenameParams,
+    SemanticTokens, SemanticTokensParams, TextDocumentPositionParams,
 };
 use lsp_server::{ErrorCode, Request, RequestId, Response};
 use serde::Serialize;
@@ -27,6 +27,7 @@ pub(super) fn capabilities() -> Json {
             "codeActionProvider": {"codeActionKinds": ["quickfix"]},
             "documentSymbolProvider": true,
             "foldingRangeProvider": true,
+            "documentFormattingProvider": true,
             "inlayHintProvider": true,
             "semanticTokensProvider": {
                 "legend": {"tokenTypes": TOKEN_TYPES, "tokenModifiers": TOKEN_MODIFIERS},
@@ -72,6 +73,9 @@ pub(super) fn answer(workspace: &Workspace, request: Request) -> Response {
         }
         "textDocument/foldingRange" => {
             call.answer(|asked: FoldingRangeParams| workspace.folding_ranges(&asked.text_document.uri.0))
+        }
+        "textDocument/formatting" => {
+            call.answer(|asked: DocumentFormattingParams| workspace.formatting(&asked.text_document.uri.0))
         }
         "textDocument/inlayHint" => call
             .answer(|asked: InlayHintParams| workspace.inlay_hints(&asked.text_document.uri.0, asked.range)),

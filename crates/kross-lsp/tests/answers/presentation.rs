@@ -131,3 +131,23 @@ fn mappings_and_lists_of_several_lines_can_be_folded() {
     let has = |start: &str| found.iter().any(|range| range.start_line == line(start));
     assert!(has("schema:") && has("resources:") && has("- id: web") && !has("image: nginx"), "{found:#?}");
 }
+
+#[test]
+fn formatting_changes_only_the_lines_that_differ() {
+    let untidy = SHOP.replace("${schema.spec.replicas}", "${ schema.spec.replicas }");
+    let mut workspace = workspace();
+    let tidy = super::applied(SHOP, &workspace.formatting(URI).unwrap());
+    workspace.set(URI, tidy.as_str());
+    assert_eq!(workspace.formatting(URI).unwrap(), []);
+    let untidy = super::applied(&untidy, &{
+        workspace.set(URI, untidy.as_str());
+        workspace.formatting(URI).unwrap()
+    });
+    assert_eq!(untidy, tidy);
+    workspace.set(URI, tidy.replace("${schema.spec.replicas}", "${ schema.spec.replicas }"));
+    let edits = workspace.formatting(URI).unwrap();
+    assert_eq!(edits.len(), 1);
+    assert_eq!(edits[0].range.end.line, edits[0].range.start.line + 1, "{edits:?}");
+    workspace.set(URI, "a: [");
+    assert_eq!(workspace.formatting(URI), None);
+}

@@ -97,6 +97,11 @@ fn play(client: &mut Client, words: &[&str], expected: &str, context: &str) {
                 "{context}: {found}"
             );
         }
+        ["format", file] => {
+            let found =
+                about(client, "formatting", file, &json!({"options": {"tabSize": 2, "insertSpaces": true}}));
+            assert!(found.is_array(), "{context}: {found}");
+        }
         ["folds", file] => {
             let found = about(client, "foldingRange", file, &json!({}));
             assert!(found.as_array().is_some_and(|ranges| ranges.len() > 5), "{context}: {found}");
