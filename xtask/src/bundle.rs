@@ -9,11 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kross_local::{Binary, ControlPlane, KubernetesVersion, Progress};
+use kross_schema::documentation;
 use kross_schema::resolver::{self, Bundle};
 use serde_json::{Map, Value};
 
 /// The folder of the bundles in the repository.
 const FOLDER: &str = "crates/kross-schema/src/resolver/bundle";
+
+/// The documentation of the built-in kinds of the newest version.
+const DOCUMENTATION: &str = "crates/kross-schema/src/documentation.bin";
 
 /// How long an API server may take to publish its OpenAPI documents.
 const OPENAPI_TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,18 +27,35 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for version in KubernetesVersion::all() {
-        let bytes = runtime.block_on(generate(version))?;
-        let path = format!("{FOLDER}/{}.bin", version.minor());
-        if fs::read(root.join(&path)).ok().as_ref() == Some(&bytes) {
+        let generated = runtime.block_on(generate(version))?;
+        let is_newest = Bundle::versions().next().is_none_or(|newest| newest == version.minor());
+        if is_newest {
+            write_file(root, DOCUMENTATION, &generated.documentation)?;
+        }
+        if !write_file(root, &format!("{FOLDER}/{}.bin", version.minor()), &generated.bundle)? {
             continue;
         }
-        fs::write(root.join(&path), bytes).with_context(|| format!("cannot write {path}"))?;
-        eprintln!("generated {path}");
         if !Bundle::versions().any(|minor| minor == version.minor()) {
             eprintln!("add {} to the table in crates/kross-schema/src/resolver/bundle.rs", version.minor());
         }
     }
     Ok(())
+}
+
+/// Writes a file. Returns whether it is different from before.
+fn write_file(root: &Path, path: &str, bytes: &[u8]) -> anyhow::Result<bool> {
+    if fs::read(root.join(path)).ok().as_deref() == Some(bytes) {
+        return Ok(false);
+    }
+    fs::write(root.join(path), bytes).with_context(|| format!("cannot write {path}"))?;
+    eprintln!("generated {path}");
+    Ok(true)
+}
+
+/// What is generated from an API server.
+struct Generated {
+    bundle: Vec<u8>,
+    documentation: Vec<u8>,
 }
 
 /// Checks, without an API server, that every bundle has the version in its name and is compiled into the binary.
@@ -57,12 +78,14 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn generate(version: KubernetesVersion) -> anyhow::Result<Vec<u8>> {
+async fn generate(version: KubernetesVersion) -> anyhow::Result<Generated> {
     let plane = ControlPlane::named("bundle").version(version).progress(Progress::stderr()).start().await?;
-    let bytes =
-        documents(&plane).and_then(|(version, documents)| Ok(resolver::generate(&version, documents)?));
+    let generated = documents(&plane).and_then(|(version, documents)| {
+        let documentation = documentation::generate(&documents)?;
+        Ok(Generated { bundle: resolver::generate(&version, documents)?, documentation })
+    });
     plane.stop().await;
-    bytes
+    generated
 }
 
 /// The version of the API server, and its OpenAPI v3 documents.

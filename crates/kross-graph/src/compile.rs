@@ -2,6 +2,7 @@
 //! [`Compiler`], one file each; a step stops at an error only where it makes the rest meaningless.
 
 mod access;
+mod analysis;
 mod context;
 mod draft;
 mod expressions;
@@ -28,6 +29,8 @@ use kross_cel::{Env, library};
 use kross_diagnostics::{Code, Diagnostics, Locate, Place, Problem, Severity};
 use kross_schema::SchemaResolver;
 use kross_value::Text;
+
+pub use analysis::{Analysis, AnalyzedResource, FieldScope, analyze};
 
 use crate::graph::{AccountTemplate, Dependency, Graph, Node, NodeIndex, Source};
 use crate::names;
@@ -229,7 +232,7 @@ impl<'a> Compiler<'a> {
 
     fn run(&mut self, name: &str) -> Option<Graph> {
         let instance = self.instance();
-        self.scope = if instance.kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
+        self.scope = instance.scope();
         self.check_target_namespaces();
         let drafts = self.drafts();
         let listed = drafts.iter().map(|draft| (self.variable(draft), draft.is_list())).collect();

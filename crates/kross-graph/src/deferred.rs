@@ -49,7 +49,7 @@ fn is_same(known: &Diagnostic, found: &Diagnostic) -> bool {
 }
 
 /// The resolvers of a definition, and the local schemas for clusters that depend on the instance.
-struct Assuming<'a>(&'a dyn Resolvers);
+pub(crate) struct Assuming<'a>(pub(crate) &'a dyn Resolvers);
 
 impl Resolvers for Assuming<'_> {
     fn local(&self) -> &dyn SchemaResolver {

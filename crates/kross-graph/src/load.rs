@@ -1,13 +1,16 @@
 //! Turns a YAML document into a definition: validates it against the CRD's schema as the API server would, reports every
 //! error, then deserializes it.
 
+mod partial;
 mod rules;
 
 use std::sync::LazyLock;
 
 use kross_api::ResourceGraphDefinition;
 use kross_api::yaml::Document;
-use kross_diagnostics::{Code, Diagnostic, Diagnostics, Path, PathSegment, Place, Problem, Severity};
+use kross_diagnostics::{
+    Code, Diagnostic, Diagnostics, Path, PathSegment, Place, Problem, Severity, suggest,
+};
 use kross_schema::{CrdSchemas, GroupVersionKind, SchemaResolver, SchemaView, check_complete};
 use kross_value::Value;
 
@@ -15,6 +18,7 @@ use crate::compile::{Definition, Options, Resolvers, compile};
 use crate::deferred::check_deferred;
 use crate::graph::Graph;
 use crate::names;
+pub use partial::load_partially;
 use rules::Rules;
 
 /// API version of definitions.
@@ -26,6 +30,30 @@ pub const KIND: &str = "ResourceGraphDefinition";
 #[must_use]
 pub fn is_definition(document: &Document) -> bool {
     document.value().get("kind").and_then(Value::as_str) == Some(KIND)
+}
+
+/// The error for a document that is probably meant to be a definition: its kind is misspelled or missing, or it has another
+/// kind and the fields of a definition.
+#[must_use]
+pub fn near_miss(document: &Document) -> Option<Diagnostic> {
+    let value = document.value();
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let has = |field: &str| value.at(&["spec", field]).is_some();
+    let is_similar = suggest(kind, [KIND]).is_some();
+    if kind == KIND || !(is_similar || has("schema") && has("resources")) {
+        return None;
+    }
+    let wanted = KIND;
+    let problem = if kind.is_empty() {
+        let message = "the document has the fields of a definition, but no `kind`";
+        let problem = Problem::new(Code::NoDefinition, Place::value(&Path::root()), message);
+        problem.help(format!("add `kind: {wanted}`"))
+    } else {
+        let place = Place::value(&Path::root().key("kind"));
+        let problem = Problem::new(Code::NoDefinition, place, format!("unknown kind `{kind}`"));
+        problem.did_you_mean(Some(wanted))
+    };
+    Some(problem.diagnostic(Some(document)))
 }
 
 /// Reads a definition. None if it cannot be deserialized; the errors are then in `diagnostics`.
@@ -201,10 +229,16 @@ static RULES: LazyLock<Option<Rules>> = LazyLock::new(|| {
     Some(Rules::new(serde_json::to_value(schema).ok()?))
 });
 
+/// The CustomResourceDefinition of definitions, which ships with kross.
+#[must_use]
+pub fn definition_crd() -> Value {
+    let crd = kross_api::graph_crds().into_iter().find(|crd| crd.spec.names.kind == KIND);
+    crd.and_then(|crd| serde_json::to_value(crd).ok()).map(Value::from).unwrap_or_default()
+}
+
 /// The schema of definitions, from the CRD that ships with kross.
 static DEFINITION: LazyLock<Option<SchemaView>> = LazyLock::new(|| {
-    let crd = kross_api::graph_crds().into_iter().find(|crd| crd.spec.names.kind == KIND)?;
     let crds = CrdSchemas::new();
-    crds.insert(&Value::from(serde_json::to_value(crd).ok()?)).ok()?;
+    crds.insert(&definition_crd()).ok()?;
     Some(crds.resolve(&GroupVersionKind::new(API_VERSION, KIND))?.schema.clone())
 });

@@ -64,7 +64,7 @@ const KEYWORDS: &[&str] = &[
 
 /// Why a name is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NameError {
+pub enum NameError {
     /// Not lower camel case.
     NotCamelCase,
     /// Reserved by kro.
@@ -74,7 +74,10 @@ pub(crate) enum NameError {
 }
 
 /// Checks that a name can be an id or a variable.
-pub(crate) fn validate(name: &str) -> Result<(), NameError> {
+///
+/// # Errors
+/// Why it cannot.
+pub fn validate(name: &str) -> Result<(), NameError> {
     let mut characters = name.chars();
     let first = characters.next().is_some_and(|first| first.is_ascii_lowercase());
     if !first || !characters.all(|character| character.is_ascii_alphanumeric()) {
@@ -90,7 +93,8 @@ pub(crate) fn validate(name: &str) -> Result<(), NameError> {
 }
 
 /// A valid name similar to an invalid one: `my-app` becomes `myApp`, `namespace` becomes `namespaceResource`.
-pub(crate) fn fix(name: &str) -> String {
+#[must_use]
+pub fn fix(name: &str) -> String {
     let mut fixed = String::new();
     let mut capital = false;
     for character in name.chars() {

@@ -16,6 +16,7 @@
 mod assign;
 pub mod compatibility;
 pub mod crd;
+pub mod documentation;
 mod infer;
 mod library;
 mod literal;

@@ -34,6 +34,12 @@ pub struct Translation {
     pub problems: Vec<Problem>,
 }
 
+/// The names of the built-in types.
+pub const TYPES: &[&str] = type_text::BUILTIN;
+
+/// The names of the markers that may follow a type.
+pub const MARKERS: &[&str] = marker_text::WORDS;
+
 /// Translates `spec` and its custom `types` to OpenAPI. `at` is the path of both in the document: `spec.schema`.
 #[must_use]
 pub fn translate(spec: Option<&Value>, types: Option<&Value>, at: &Path) -> Translation {

@@ -27,6 +27,7 @@ mod fmt;
 mod generate;
 mod get;
 mod graph;
+mod lsp;
 mod managed;
 mod new;
 mod rbac;
@@ -91,6 +92,8 @@ enum Command {
     Get(get::Arguments),
     /// Draw a definition: resources by cluster, and what they read from each other
     Graph(graph::Arguments),
+    /// Serve an editor: diagnostics, completion and navigation for definitions and instances
+    Lsp(lsp::Arguments),
     /// Make a definition from running objects, files or a template
     New(new::Arguments),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
@@ -164,6 +167,7 @@ impl Arguments {
             Command::Generate(arguments) => generate::run(&arguments, output),
             Command::Get(arguments) => get::run(&arguments, output),
             Command::Graph(arguments) => graph::run(&arguments, output),
+            Command::Lsp(arguments) => lsp::run(&arguments, output),
             Command::New(arguments) => new::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),

@@ -4,15 +4,12 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use kross_api::yaml::{self, Document};
 use kross_diagnostics::{Diagnostics, Problem, Sources};
-use kross_graph::{Graph, KnownKind, Resolvers, is_definition};
-use kross_schema::openapi::Schema;
-use kross_schema::{Bundle, CrdSchemas, GroupVersionKind, Overlay, SchemaResolver, crd, simple};
-use kross_value::{Text, Value};
+use kross_graph::{OfflineSchemas, generated_crd, is_crd, is_definition};
+use kross_schema::{Bundle, CrdSchemas};
 
 /// Where schemas come from. The same flags for every offline command.
 #[derive(Debug, Default, clap::Args)]
@@ -91,7 +88,7 @@ impl Input {
     ///
     /// # Errors
     /// A path cannot be read, or the Kubernetes version is unknown.
-    pub(crate) fn schemas(&mut self, arguments: &SchemaArguments) -> anyhow::Result<Schemas> {
+    pub(crate) fn schemas(&mut self, arguments: &SchemaArguments) -> anyhow::Result<OfflineSchemas> {
         let SchemaArguments { crds, kubernetes } = arguments;
         let bundle = match kubernetes {
             Some(version) => Bundle::of_version(version)?,
@@ -113,61 +110,8 @@ impl Input {
             }
         }
         self.diagnostics.extend(found);
-        let version = Text::from(bundle.minor());
-        Ok(Schemas { known: Overlay::new(vec![Arc::new(known), bundle]), version })
+        Ok(OfflineSchemas::new(known, bundle))
     }
-}
-
-/// The schemas of every cluster. Offline, one set serves for all of them.
-#[derive(Debug)]
-pub(crate) struct Schemas {
-    known: Overlay,
-    /// The Kubernetes version of the built-in kinds.
-    version: Text,
-}
-
-impl Schemas {
-    /// Fills in the kinds that the compiler could not resolve, because their cluster is known only at run time.
-    pub(crate) fn with_known_kinds(&self, mut graph: Graph) -> Graph {
-        for kind in graph.nodes.iter_mut().map(|node| &mut node.kind).filter(|kind| kind.known.is_none()) {
-            let resolved = self.known.resolve(&GroupVersionKind::new(&kind.api_version(), &kind.kind));
-            kind.known = resolved.map(|resolved| KnownKind {
-                plural: resolved.plural.clone(),
-                namespaced: resolved.namespaced,
-            });
-        }
-        graph
-    }
-}
-
-impl Resolvers for Schemas {
-    fn local(&self) -> &dyn SchemaResolver {
-        &self.known
-    }
-
-    fn assumption(&self) -> String {
-        format!("the built-in kinds of Kubernetes {} and the given CustomResourceDefinitions", self.version)
-    }
-
-    fn missing_kind_help(&self) -> &'static str {
-        "pass its CustomResourceDefinition with `--crds`"
-    }
-}
-
-/// The CRD that a definition generates. Its status is not known before the definition is compiled, so any is allowed.
-fn generated_crd(document: &Document) -> Option<Value> {
-    let definition = kross_graph::load(document, &mut Diagnostics::new())?;
-    let schema = &definition.spec.schema;
-    if schema.external_ref.is_some() {
-        return None;
-    }
-    let at = kross_diagnostics::Path::root().key("spec").key("schema");
-    let spec = simple::translate(schema.spec.as_ref(), schema.types.as_ref(), &at).schema;
-    Some(crd::synthesize(schema, &spec, &Schema::free_object()))
-}
-
-pub(crate) fn is_crd(document: &Document) -> bool {
-    document.value().get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
 }
 
 /// The files below a path, sorted.

@@ -100,7 +100,7 @@ impl Variables {
         &self.schema
     }
 
-    fn lifecycle(&self) -> &Env {
+    pub(super) fn lifecycle(&self) -> &Env {
         self.lifecycle.get_or_init(|| {
             self.graph.with_variables(self.nodes.iter().map(|(id, node)| (id.clone(), lifecycle_view(node))))
         })

@@ -19,6 +19,12 @@ pub(super) struct Instance {
     pub(super) spec: Schema,
 }
 
+impl Instance {
+    pub(super) fn scope(&self) -> Scope {
+        if self.kind.namespaced { Scope::Namespaced } else { Scope::Cluster }
+    }
+}
+
 impl Compiler<'_> {
     pub(super) fn instance(&mut self) -> Instance {
         let path = Path::root().key("spec").key("schema");

@@ -13,9 +13,9 @@ macro_rules! markers {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum MarkerName { $($name,)* }
 
-        impl MarkerName {
-            const WORDS: &'static [&'static str] = &[$($word,)*];
+        pub(super) const WORDS: &[&str] = &[$($word,)*];
 
+        impl MarkerName {
             pub(super) fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
@@ -197,10 +197,10 @@ impl Scanner<'_> {
                 format!("unknown marker: `{key}`"),
             )
             .within(range.clone());
-            let meant = translated(key).or_else(|| suggest(key, MarkerName::WORDS.iter().copied()));
+            let meant = translated(key).or_else(|| suggest(key, WORDS.iter().copied()));
             self.problems.push(match meant {
                 Some(_) => problem.did_you_mean(meant),
-                None => problem.help(format!("the supported markers are {}", MarkerName::WORDS.join(", "))),
+                None => problem.help(format!("the supported markers are {}", WORDS.join(", "))),
             });
             Reported
         })

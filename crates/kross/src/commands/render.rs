@@ -7,11 +7,11 @@ use anyhow::bail;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use kross_api::yaml::Document;
-use kross_diagnostics::{Code, Diagnostics, Path, Problem, Sources};
-use kross_graph::{Graph, Options, Resolvers, is_definition, validate};
+use kross_diagnostics::{Diagnostics, Problem, Sources};
+use kross_graph::{Graph, InstanceKind, Options, Resolvers, check_instance, is_definition, validate};
 use kross_plan::simulate::{Applied, admitted};
 use kross_plan::{Progress, Settings, Simulation, simulate};
-use kross_schema::{CrdSchemas, FieldView, GroupVersionKind, SchemaResolver, check_complete};
+use kross_schema::{CrdSchemas, GroupVersionKind};
 use kross_value::Value;
 
 use crate::input::{Input, SchemaArguments};
@@ -114,29 +114,15 @@ pub(super) fn pair<'d>(
 
 /// The reasons for which an API server would reject the instance.
 pub(super) fn validation_errors(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
+    let InstanceKind { group, version, kind, .. } = graph.instance.clone();
+    let expected = GroupVersionKind { group, version, kind };
+    let Some(crd) = &graph.crd else {
+        return check_instance(instance, &expected, schemas.local());
+    };
     let own = CrdSchemas::new();
-    if let Some(crd) = &graph.crd {
-        // The compiler generated this CRD, so it is valid.
-        let _ = own.insert(crd);
-    }
-    let text = |field: &str| instance.get(field).and_then(Value::as_str).unwrap_or_default();
-    let kind = GroupVersionKind::new(text("apiVersion"), text("kind"));
-    let expected = &graph.instance;
-    if (&*kind.group, &*kind.version) != (&*expected.group, &*expected.version) {
-        let place = kross_diagnostics::Place::value(&Path::root().key("apiVersion"));
-        let version = format!("{}/{}", expected.group, expected.version);
-        let message =
-            format!("the apiVersion of `{}` is `{version}`, found `{}`", expected.kind, text("apiVersion"));
-        let problem = Problem::new(Code::UnknownApiVersion, place, message);
-        return vec![problem.help(format!("use `apiVersion: {version}`")).replace(version)];
-    }
-    let mut problems = Vec::new();
-    let resolved = own.resolve(&kind).or_else(|| schemas.local().resolve(&kind));
-    let spec = resolved.as_ref().map(|resolved| resolved.schema.field("spec"));
-    if let (Some(FieldView::Known(spec)), Some(value)) = (spec, instance.get("spec")) {
-        check_complete(value, &spec, &Path::root().key("spec"), Code::MissingInstanceField, &mut problems);
-    }
-    problems
+    // The compiler generated this CRD, so it is valid.
+    let _ = own.insert(crd);
+    check_instance(instance, &expected, &own)
 }
 
 fn print(simulation: &Simulation, format: Format, output: &mut Output) -> anyhow::Result<()> {

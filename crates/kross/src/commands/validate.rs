@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use kross_api::yaml::Document;
+use kross_diagnostics::SourceId;
 use kross_diagnostics::render::{self, Format};
-use kross_diagnostics::{Code, Diagnostic, Path, Place, Problem, SourceId, suggest};
-use kross_graph::{Options, ReportAs, is_definition, validate};
+use kross_graph::{Options, ReportAs, is_crd, is_definition, near_miss, validate};
 use kross_value::Value;
 
-use crate::input::{Input, SchemaArguments, is_crd};
+use crate::input::{Input, SchemaArguments};
 use crate::output::{Outcome, Output};
 
 const EXAMPLES: &str = "\
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 
 /// How a finding is reported.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Level {
+pub(crate) enum Level {
     /// The definition is invalid
     Error,
     /// The definition is valid, and the finding is shown
@@ -110,29 +110,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let count = definitions.len();
     output.note(format_args!("{count} definition{} valid", if count == 1 { " is" } else { "s are" }));
     Ok(Outcome::Success)
-}
-
-/// The error for a document that is probably meant to be a definition: its kind is misspelled or missing, or it has another
-/// kind and the fields of a definition.
-fn near_miss(document: &Document) -> Option<Diagnostic> {
-    let value = document.value();
-    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let has = |field: &str| value.at(&["spec", field]).is_some();
-    let is_similar = suggest(kind, [kross_graph::KIND]).is_some();
-    if kind == kross_graph::KIND || !(is_similar || has("schema") && has("resources")) {
-        return None;
-    }
-    let wanted = kross_graph::KIND;
-    let problem = if kind.is_empty() {
-        let message = "the document has the fields of a definition, but no `kind`";
-        let problem = Problem::new(Code::NoDefinition, Place::value(&Path::root()), message);
-        problem.help(format!("add `kind: {wanted}`"))
-    } else {
-        let place = Place::value(&Path::root().key("kind"));
-        let problem = Problem::new(Code::NoDefinition, place, format!("unknown kind `{kind}`"));
-        problem.did_you_mean(Some(wanted))
-    };
-    Some(problem.diagnostic(Some(document)))
 }
 
 /// The sources that have neither a definition nor a CRD, which is a schema, with the kinds that they have.
