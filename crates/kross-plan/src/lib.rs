@@ -40,6 +40,7 @@
 
 mod access_paths;
 mod account;
+mod branches;
 mod contest;
 mod defaults;
 mod deletion;
@@ -64,6 +65,7 @@ pub mod workload;
 
 pub use access_paths::{AccessPath, AccessPaths};
 pub use account::{AccountError, account, default_account};
+pub use branches::{Branch, BranchKind, BranchRecord, Outcomes, branches};
 pub use deletion::{
     Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, PendingDeletion, Wait, plan_deletion,
     reported_orphans,
@@ -85,4 +87,4 @@ pub use report::{
     suspended_status,
 };
 pub use settings::{Limits, Settings};
-pub use simulate::{Simulation, simulate};
+pub use simulate::{Simulation, Simulator, simulate};

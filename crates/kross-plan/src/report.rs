@@ -58,7 +58,13 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
     let written = if input.graph.conditions.is_empty() {
         wire(conditions.conditions())
     } else {
-        let own = author::conditions(input.graph, input.instance, &conditions, scope, input.now);
+        let own = author::conditions(
+            (input.graph, input.instance),
+            &conditions,
+            scope,
+            input.now,
+            Some(input.settings),
+        );
         if own.degraded {
             state = InstanceState::Error;
         }

@@ -4,6 +4,8 @@ use kross_api::DEFAULT_KRO_VERSION;
 use kross_cel::{Budget, Cancellation};
 use kross_value::Text;
 
+use crate::branches::BranchRecord;
+
 /// The settings that plans depend on.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -25,6 +27,8 @@ pub struct Settings {
     pub assume_namespaced: bool,
     /// Whether instances in a namespace may have objects and external references only in that namespace of the hub.
     pub no_cross_namespace: bool,
+    /// Records the outcomes of conditions and collections, for the coverage of tests.
+    pub branches: Option<BranchRecord>,
 }
 
 impl Default for Settings {
@@ -39,11 +43,19 @@ impl Default for Settings {
             cancellation: None,
             assume_namespaced: false,
             no_cross_namespace: false,
+            branches: None,
         }
     }
 }
 
 impl Settings {
+    /// Records an outcome of the expression at this path of the definition.
+    pub(crate) fn record(&self, path: &Text, taken: bool) {
+        if let Some(branches) = &self.branches {
+            branches.add(path, taken);
+        }
+    }
+
     /// The cost limit of the expressions of one node, times `share`.
     pub(crate) fn budget(&self, share: u64) -> Budget {
         let budget = Budget::new(self.budget.saturating_mul(share));

@@ -224,7 +224,11 @@ impl<'a> Walk<'a> {
                 open.get_or_insert(Progress::Blocked { by });
                 continue;
             }
-            match condition.evaluate_bool(scope) {
+            let outcome = condition.evaluate_bool(scope);
+            if let Ok(outcome) = outcome {
+                self.input.settings.record(&condition.path, outcome);
+            }
+            match outcome {
                 Ok(true) => {}
                 Ok(false) => return Some(Progress::Skipped(Skip::Condition(condition.source.clone()))),
                 Err(error) => {

@@ -11,6 +11,7 @@ use kross_value::{Object, Value};
 
 use super::wire;
 use crate::instance::Instance;
+use crate::settings::Settings;
 
 /// The author's conditions.
 pub(super) struct AuthorConditions {
@@ -21,11 +22,11 @@ pub(super) struct AuthorConditions {
 
 /// Evaluates the author's conditions. They can read the built-in ones from `schema`.
 pub(super) fn conditions(
-    graph: &Graph,
-    instance: Instance<'_>,
+    (graph, instance): (&Graph, Instance<'_>),
     built_in: &ConditionSet,
     scope: &Scope<'_>,
     now: Timestamp,
+    settings: Option<&Settings>,
 ) -> AuthorConditions {
     let mut variables = Scope::over(scope);
     variables.set(VARIABLE, CelValue::opaque(Runtime));
@@ -36,7 +37,15 @@ pub(super) fn conditions(
     let (mut found, mut pending, mut degraded) = (Vec::new(), false, false);
     for expression in &graph.conditions {
         match expression.evaluate(&variables) {
-            Ok(value) => degraded |= !collect(&value, &mut found),
+            Ok(value) => {
+                let before = found.len();
+                degraded |= !collect(&value, &mut found);
+                let own = found.get(before..).unwrap_or_default();
+                if let (Some(settings), false) = (settings, own.is_empty()) {
+                    let all = own.iter().all(|condition| condition.status == ConditionStatus::True);
+                    settings.record(&expression.path, all);
+                }
+            }
             Err(error) if error.fault.is_pending() => pending = true,
             Err(_) => degraded = true,
         }

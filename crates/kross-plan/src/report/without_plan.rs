@@ -97,5 +97,5 @@ fn written_conditions(graph: &Graph, instance: Instance<'_>, set: &ConditionSet,
     let mut scope = Scope::new(&budget);
     let schema = instance.schema(graph.instance.external);
     scope.set("schema", CelValue::from_data(&schema, Some(&graph.schema_type)));
-    wire(&author::conditions(graph, instance, set, &scope, now).conditions)
+    wire(&author::conditions((graph, instance), set, &scope, now, None).conditions)
 }

@@ -58,7 +58,7 @@ impl<'a> Walk<'a> {
         let mut lists = Vec::with_capacity(axes.len());
         for axis in axes {
             let value = axis.items.evaluate(scope).map_err(|error| not_evaluated(&axis.items, &error))?;
-            lists.push(match unwrapped(value) {
+            let list = match unwrapped(value) {
                 CelValue::List(list) => list,
                 CelValue::Null => List::Built(std::sync::Arc::new(Vec::new())),
                 other => {
@@ -66,7 +66,9 @@ impl<'a> Walk<'a> {
                         format!("`forEach` of `{}` needs a list, found {}", axis.variable, other.type_name());
                     return Err(unusable(&message));
                 }
-            });
+            };
+            self.input.settings.record(&axis.items.path, !list.is_empty());
+            lists.push(list);
         }
         Ok(lists)
     }

@@ -10,6 +10,7 @@ use super::{Visit, Walk, not_rendered, value_of};
 use crate::observed::{CollectionQuery, ObservedObject, OperationFailure};
 use crate::plan::{ExternalRead, PlannedObject};
 use crate::progress::Progress;
+use crate::settings::Settings;
 
 impl<'a> Walk<'a> {
     pub(super) fn external(
@@ -128,7 +129,7 @@ impl<'a> Walk<'a> {
         let progress = match placement.unavailable {
             Some(unavailable) => unavailable,
             // Conditions that do not use `each` are about the list, and count for an empty one too.
-            None if objects.is_empty() => whole_list(node, &list),
+            None if objects.is_empty() => whole_list(node, &list, self.input.settings),
             None => super::collection::worst(&objects),
         };
         Ok(Visit { progress, objects, value })
@@ -143,10 +144,10 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn whole_list(node: &Node, scope: &Scope<'_>) -> Progress {
+fn whole_list(node: &Node, scope: &Scope<'_>, settings: &Settings) -> Progress {
     let conditions = node.ready_when.iter().filter(|condition| !condition.uses("each"));
     for condition in conditions {
-        match readiness(std::slice::from_ref(condition), scope) {
+        match readiness(std::slice::from_ref(condition), scope, settings) {
             Progress::Ready => {}
             other => return other,
         }

@@ -6,6 +6,7 @@ use kross_graph::{Expression, Node, Scope};
 use super::{Walk, not_evaluated, value_of};
 use crate::observed::ObservedObject;
 use crate::progress::Progress;
+use crate::settings::Settings;
 
 impl Walk<'_> {
     /// Whether an object of a node is ready, be it a single object or an item.
@@ -31,7 +32,7 @@ impl Walk<'_> {
         if let Some(value) = value_of(node, [object]) {
             own.set(node.id.clone(), value);
         }
-        readiness(&node.ready_when, &own)
+        readiness(&node.ready_when, &own, self.input.settings)
     }
 
     /// Whether one item of a list is ready.
@@ -46,14 +47,18 @@ impl Walk<'_> {
         if item.withheld.is_none() {
             own.set("each", CelValue::from_data(&item.value, Some(&node.object_type)));
         }
-        readiness(&node.ready_when, &own)
+        readiness(&node.ready_when, &own, self.input.settings)
     }
 }
 
 /// Whether all conditions hold. One that cannot read its data yet waits.
-pub(super) fn readiness(conditions: &[Expression], scope: &Scope<'_>) -> Progress {
+pub(super) fn readiness(conditions: &[Expression], scope: &Scope<'_>, settings: &Settings) -> Progress {
     for condition in conditions {
-        match condition.evaluate_bool(scope) {
+        let outcome = condition.evaluate_bool(scope);
+        if let Ok(outcome) = outcome {
+            settings.record(&condition.path, outcome);
+        }
+        match outcome {
             Ok(true) => {}
             Ok(false) => {
                 return Progress::Waiting(format!("`readyWhen` is false: `{}`", condition.source).into());
