@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn shop() -> Json {
 fn drawing(query: &Query) -> Drawing {
     let shop = shop();
     let now = "2026-01-01T00:05:00Z".parse().unwrap();
-    Shown { view: InstanceView(&shop), resources: resources(&definition()), now, query }.drawing()
+    Shown { view: InstanceView(&shop), resources: &resources(&definition()), now, query }.drawing()
 }
 
 #[test]
