@@ -1,5 +1,7 @@
 //! Drift: the controller applies objects again that others edited, deleted or stripped of labels.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kross_testing::{objects, wait};
 use kube::Api;
@@ -149,6 +151,7 @@ async fn creates_an_object_again_although_somebody_changed_its_labels_while_it_w
     world.config_maps.delete("x-a", &DeleteParams::default()).await.unwrap();
     world.until_state("x", "IN_PROGRESS").await;
     patch(json!({"labels": {"kro.run/instance-name": "another"}})).await;
+    world.until_quiet(Duration::from_secs(1)).await;
     patch(json!({"finalizers": []})).await;
     wait::woken(wait::until_object(&world.config_maps, "x-a", |object| object.metadata.uid != uid)).await;
     world.until_state("x", "ACTIVE").await;

@@ -1,5 +1,7 @@
 //! Pruning: when and in which order the controller deletes objects that an instance no longer wants.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use kross_testing::{Action, Requests, Verb, objects, wait};
 use kube::Api;
@@ -150,6 +152,7 @@ async fn prunes_the_next_object_when_the_last_one_of_a_kind_that_left_the_graph_
     world.objects.patch("shrunk", &json!({"spec": {"resources": [config_map("c", json!({}))]}})).await;
     wait::until_object(&accounts, "x-b", |object| object.metadata.deletion_timestamp.is_some()).await;
     assert!(world.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
+    world.until_quiet(Duration::from_secs(1)).await;
     set_finalizers(json!([])).await;
     wait::woken(wait::until_deleted(&world.config_maps, "x-a")).await;
     assert!(world.config_maps.get_opt("x-c").await.unwrap().is_some());

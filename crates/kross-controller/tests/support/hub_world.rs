@@ -85,7 +85,11 @@ impl World {
 
     /// Waits until the controller sends no request but those of watches in the test's namespace for some time.
     pub async fn until_idle(&self) {
-        const IDLE_FOR: Duration = Duration::from_secs(5);
+        self.until_quiet(Duration::from_secs(5)).await;
+    }
+
+    /// Waits until the controller sends no request but those of watches in the test's namespace for this long.
+    pub async fn until_quiet(&self, time: Duration) {
         let busy = || self.sent_requests().iter().filter(|request| !request.starts_with("watch")).count();
         let mut last = (busy(), Instant::now());
         wait::until_true("the controller to be idle", || {
@@ -93,7 +97,7 @@ impl World {
             if now != last.0 {
                 last = (now, Instant::now());
             }
-            last.1.elapsed() > IDLE_FOR
+            last.1.elapsed() > time
         })
         .await;
     }
