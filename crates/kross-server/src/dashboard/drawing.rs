@@ -92,7 +92,7 @@ impl Drawing {
             div .drawing.both[narrow.is_some()] {
                 div .tools role="group" aria-label="View of the graph" {
                     button type="button" data-zoom="out" aria-label="Zoom out" title="Zoom out (-)" { "−" }
-                    button type="button" data-zoom="reset" aria-label="Original size" title="Original size (0)" { "100%" }
+                    button type="button" data-zoom="reset" title="Original size (0)" { "100%" }
                     button type="button" data-zoom="in" aria-label="Zoom in" title="Zoom in (+)" { "+" }
                     button type="button" data-zoom="fit" title="Fit everything (f)" { "Fit" }
                     @if let Some(fold) = &self.fold { a href=(fold) { "Fold collections" } }

@@ -28,7 +28,9 @@ function apply(next, anchor) {
 function fitting() {
   const { width, height } = graph().viewBox.baseVal;
   const area = canvas();
-  return Math.min(1, (area.clientWidth - 24) / width, (innerHeight * 0.72 - 24) / height);
+  const across = Math.min(1, (area.clientWidth - 24) / width);
+  // Lanes on top of each other are as high as they are.
+  return graph().matches('.stacked') ? across : Math.min(across, (innerHeight * 0.72 - 24) / height);
 }
 
 export function zoomBy(what) {

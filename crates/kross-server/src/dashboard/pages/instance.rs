@@ -165,13 +165,15 @@ impl Shown<'_> {
             }
             h1 {
                 (view.name()) " " (parts::badge(word, tone))
-                small {
-                    (view.state()) " · " (clusters) @if clusters == 1 { " cluster" } @else { " clusters" }
+                small .facts {
+                    (clusters) @if clusters == 1 { " cluster" } @else { " clusters" }
                     " · " (objects) @if objects == 1 { " object" } @else { " objects" }
                     @if let Some(definition) = definition {
                         " · " a href=(format!("/definitions/{}", encoded(definition.name()))) { "definition " (definition.name()) }
                         @if let Some(revision) = definition.revision() { " · revision " (revision) }
                     }
+                    // Last: the words before it do not move when it changes.
+                    " · " (view.state())
                 }
             }
         }

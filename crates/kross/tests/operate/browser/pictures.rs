@@ -37,13 +37,14 @@ async fn every_page_has_its_pictures() {
     let dashboard = Dashboard::start(&world.admin_path());
     page.open(&dashboard.address("/")).await;
     page.call("Emulation.setScrollbarsHidden", json!({"hidden": true}));
-    for scheme in ["light", "dark"] {
-        page.prefer(scheme, "reduce");
+    for (name, path, ready) in pages() {
+        page.size(1280, 800);
+        page.open(&dashboard.page(&path)).await;
+        page.until(ready).await;
         for (width, height) in WIDTHS {
-            for (name, path, ready) in pages() {
+            for scheme in ["light", "dark"] {
+                page.prefer(scheme, "reduce");
                 page.size(width, height);
-                page.open(&dashboard.page(&path)).await;
-                page.until(ready).await;
                 shoot(&page, &format!("{name}-{scheme}-{width}.png"), width, height);
             }
         }
