@@ -276,6 +276,6 @@ mod tests {
         let [one, other] = [(); 2].map(|()| SessionKeys::new(None).unwrap());
         let id = one.current().await.unwrap().id;
         assert!(one.find(id).await.is_some() && other.find(id).await.is_none());
-        assert!(!format!("{:?}", one.current().await.unwrap()).contains(&format!("{:?}", id)));
+        assert!(!format!("{:?}", one.current().await.unwrap()).contains(&format!("{id:?}")));
     }
 }

@@ -248,7 +248,7 @@ impl Token {
         }
         let mut checked = self.checked.lock().await;
         let (accepted, asked) = *checked;
-        let is_due = if self.credential.take_rejection() { true } else { asked.elapsed() >= CHECK_INTERVAL };
+        let is_due = self.credential.take_rejection() || asked.elapsed() >= CHECK_INTERVAL;
         if !is_due {
             return Ok(());
         }
