@@ -29,7 +29,8 @@ fn shop() -> Json {
 fn drawing(query: &Query) -> Drawing {
     let shop = shop();
     let now = "2026-01-01T00:05:00Z".parse().unwrap();
-    Shown { view: InstanceView(&shop), resources: &resources(&definition()), now, query }.drawing()
+    let resources = resources(&definition());
+    Shown { view: InstanceView(&shop), resources: &resources, now, query }.drawing()
 }
 
 #[test]
