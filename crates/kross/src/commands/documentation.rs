@@ -205,7 +205,7 @@ fn is_read(sources: &str, field: &str) -> bool {
         owner && ends(&sources[at + field.len() + 1..])
     };
     let accessed = sources.match_indices(&format!(".{field}")).any(|(at, _)| is_access(at));
-    let mut patterns = ["let Arguments {", "let SchemaArguments {", "let Self {"]
+    let mut patterns = ["let Arguments {", "let SchemaArguments {", "let InstanceArguments {", "let Self {"]
         .into_iter()
         .flat_map(|start| sources.split(start).skip(1));
     accessed
