@@ -8,9 +8,9 @@ use super::{Resource, visit};
 pub(super) fn resources(objects: Vec<Json>, live: bool, notes: &mut Vec<String>) -> Vec<Resource> {
     let mut resources = Vec::new();
     for mut object in objects.into_iter().flat_map(items) {
-        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let kind = object.get("kind").and_then(Json::as_str).unwrap_or_default().to_owned();
         let name = object.pointer("/metadata/name").and_then(Json::as_str).unwrap_or_default().to_owned();
-        if kind.is_empty() || name.is_empty() || !object["apiVersion"].is_string() {
+        if kind.is_empty() || name.is_empty() || !object.get("apiVersion").is_some_and(Json::is_string) {
             let generated = object.pointer("/metadata/generateName").is_some();
             let why =
                 if generated { "its name is generated" } else { "it is no object with a kind and a name" };
@@ -31,7 +31,8 @@ pub(super) fn resources(objects: Vec<Json>, live: bool, notes: &mut Vec<String>)
         if external {
             comments
                 .push("Its content stays in the cluster: a definition is no place for secrets.".to_owned());
-            object = json!({"apiVersion": object["apiVersion"], "kind": kind, "metadata": {"name": name}});
+            object =
+                json!({"apiVersion": object.get("apiVersion"), "kind": kind, "metadata": {"name": name}});
         } else if kind == "Secret" && (object.get("data").is_some() || object.get("stringData").is_some()) {
             comments.push("Everyone who may read the definition can read this Secret; an externalRef to one that exists is safer.".to_owned());
         }
@@ -59,7 +60,7 @@ fn title(kind: &str, name: &str) -> String {
 
 /// The objects of a `List`; any other object itself.
 fn items(object: Json) -> Vec<Json> {
-    let is_list = object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    let is_list = object.get("kind").and_then(Json::as_str).is_some_and(|kind| kind.ends_with("List"));
     match object {
         Json::Object(mut entries) if is_list && entries.get("items").is_some_and(Json::is_array) => {
             match entries.remove("items") {

@@ -125,12 +125,13 @@ pub(super) fn rename(resources: &mut [Resource], base: &str) {
 /// Whether a string is the name of the object, or a label or a selector.
 fn is_name(path: &[String]) -> bool {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    match path.as_slice() {
-        ["metadata", "name"] | ["spec", "selector", _] => true,
-        [.., "labels" | "matchLabels", _] => true,
-        [.., "matchExpressions", _, "values", _] => true,
-        _ => false,
-    }
+    matches!(
+        path.as_slice(),
+        ["metadata", "name"]
+            | ["spec", "selector", _]
+            | [.., "labels" | "matchLabels", _]
+            | [.., "matchExpressions", _, "values", _]
+    )
 }
 
 /// The name as that of an object.

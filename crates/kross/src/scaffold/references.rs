@@ -36,16 +36,16 @@ fn connect(resources: &mut [Resource], reader: usize, mention: &Mention, base: &
     };
     let (Some(text), Some(resource)) = (text, resources.get_mut(reader)) else { return };
     if text.starts_with("${schema") {
-        set(&mut resource.object, &mention.path, text);
+        set(&mut resource.object, &mention.path, &text);
         return;
     }
     if !resource.reads.contains(&read) {
         resource.reads.push(read);
     }
-    set(&mut resource.object, &mention.path, text);
+    set(&mut resource.object, &mention.path, &text);
 }
 
-fn set(object: &mut Json, path: &[String], text: String) {
+fn set(object: &mut Json, path: &[String], text: &str) {
     if let Some(value) = at_mut(object, path) {
         *value = json!(text);
     }
@@ -135,7 +135,7 @@ pub(super) fn link_services(resources: &mut [Resource], base: &str) {
                     if !cycles && !resource.reads.contains(read) {
                         resource.reads.push(*read);
                     }
-                    set(&mut resource.object, &path, text.clone());
+                    set(&mut resource.object, &path, &text);
                 }
             }
         }
