@@ -80,7 +80,7 @@ pub(super) fn page_of(next: &str) -> &str {
 /// The page.
 pub(super) fn page(next: &str, reason: Reason) -> Markup {
     document(
-        html! {
+        &html! {
             body {
                 main #content tabindex="-1" {
                     section .login {
@@ -108,12 +108,12 @@ pub(super) fn page(next: &str, reason: Reason) -> Markup {
 /// another site makes, but they do with the one that this page makes.
 pub(super) fn leading_to(address: &str) -> Markup {
     document(
-        html! { body { main { p { a href=(address) { "Continue to the dashboard" } } } } },
+        &html! { body { main { p { a href=(address) { "Continue to the dashboard" } } } } },
         Some(address),
     )
 }
 
-fn document(body: Markup, refresh: Option<&str>) -> Markup {
+fn document(body: &Markup, refresh: Option<&str>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

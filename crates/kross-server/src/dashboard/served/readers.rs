@@ -304,11 +304,13 @@ fn refusal(error: &ApiError) -> Result<String, Refused> {
 
 /// Few requests at once for each reader, with short times: pages are read by people.
 fn options() -> ClientOptions {
-    let mut options = ClientOptions::default();
-    options.user_agent = format!("kross-dashboard/{}", env!("CARGO_PKG_VERSION"));
-    options.request_timeout = Duration::from_secs(8);
-    options.list_timeout = Duration::from_secs(30);
-    options.max_list = MAX_LIST_BYTES;
+    let mut options = ClientOptions {
+        user_agent: format!("kross-dashboard/{}", env!("CARGO_PKG_VERSION")),
+        request_timeout: Duration::from_secs(8),
+        list_timeout: Duration::from_secs(30),
+        max_list: MAX_LIST_BYTES,
+        ..ClientOptions::default()
+    };
     options.requests.max_streams = 8;
     options.watches.max_streams = 128;
     options
