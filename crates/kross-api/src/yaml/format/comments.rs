@@ -173,8 +173,7 @@ fn beside<'t>(tree: &mut Tree<'t>, text: &'t str, at: usize, comment: &'t str) {
         return;
     };
     // Behind a closing bracket, the comment belongs to the item that holds the brackets.
-    loop {
-        let Some(parent) = tree.items.get(owner).and_then(|item| tree.nodes.get(item.parent)) else { break };
+    while let Some(parent) = tree.items.get(owner).and_then(|item| tree.nodes.get(item.parent)) {
         if !(matches!(parent.kind, Kind::Collection { flow: true, .. }) && parent.end <= at) {
             break;
         }
