@@ -34,7 +34,14 @@ impl OfflineSchemas {
     pub fn layered(custom: impl IntoIterator<Item = Arc<CrdSchemas>>, bundle: Arc<Bundle>) -> Self {
         let version = Text::from(bundle.minor());
         let layers = custom.into_iter().map(|layer| layer as Arc<dyn SchemaResolver>);
-        Self { known: Overlay::new(layers.chain([bundle as Arc<dyn SchemaResolver>]).collect()), version }
+        Self::from_resolvers(layers.chain([bundle as Arc<dyn SchemaResolver>]).collect(), version)
+    }
+
+    /// The kinds of any resolvers, of which the first one that has a kind takes precedence. The built-in ones are those of this
+    /// Kubernetes version.
+    #[must_use]
+    pub fn from_resolvers(resolvers: Vec<Arc<dyn SchemaResolver>>, version: Text) -> Self {
+        Self { known: Overlay::new(resolvers), version }
     }
 
     /// Fills in the kinds that the compiler could not resolve, because their cluster is known only at run time.

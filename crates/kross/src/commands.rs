@@ -33,6 +33,7 @@ mod new;
 mod rbac;
 mod reference;
 mod render;
+mod schemas;
 mod suspend;
 mod trace;
 mod tree;
@@ -106,6 +107,8 @@ enum Command {
     /// Resume the reconciliation of a suspended instance
     #[command(after_help = suspend::RESUME_EXAMPLES)]
     Resume(suspend::Arguments),
+    /// Keep the schemas of clusters in folders, for commands without a cluster
+    Schemas(schemas::Arguments),
     /// Suspend the reconciliation of an instance
     #[command(after_help = suspend::SUSPEND_EXAMPLES)]
     Suspend(suspend::Arguments),
@@ -173,6 +176,7 @@ impl Arguments {
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),
             Command::Resume(arguments) => suspend::run(Action::Resume, &arguments, output),
+            Command::Schemas(arguments) => schemas::run(&arguments, output),
             Command::Suspend(arguments) => suspend::run(Action::Suspend, &arguments, output),
             Command::Trace(arguments) => trace::run(&arguments, output),
             Command::Tree(arguments) => tree::run(&arguments, output),

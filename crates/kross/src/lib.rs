@@ -7,6 +7,7 @@ mod hub;
 mod input;
 mod output;
 mod scaffold;
+mod schemas;
 
 /// Runs the command of this process.
 #[must_use]

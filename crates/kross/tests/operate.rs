@@ -28,6 +28,8 @@ mod new;
 mod register;
 #[path = "operate/scale.rs"]
 mod scale;
+#[path = "operate/schemas.rs"]
+mod schemas;
 #[path = "operate/tree.rs"]
 mod tree;
 #[path = "operate/why.rs"]

@@ -9,11 +9,11 @@ use kross_cel::types::Type;
 use kross_cel::value::{Value as CelValue, to_data};
 use kross_cel::{Budget, Env, Program, Span, library};
 use kross_diagnostics::{Code, Diagnostic, Diagnostics, SourceId, Sources, Span as SourceSpan};
-use kross_graph::{OfflineSchemas, Resolvers};
+use kross_graph::Resolvers;
 use kross_schema::GroupVersionKind;
 use kross_value::{Text, Value};
 
-use crate::input::{Input, SchemaArguments};
+use crate::input::{Input, SchemaArguments, Schemas};
 use crate::output::{Outcome, Output};
 
 const EXAMPLES: &str = "\
@@ -123,7 +123,7 @@ fn environment() -> anyhow::Result<Env> {
 }
 
 /// Reads `NAME=PATH`. An object of a known kind gets the types of its schema, anything else is dynamic.
-fn bind(binding: &str, input: &mut Input, schemas: &OfflineSchemas) -> anyhow::Result<Variable> {
+fn bind(binding: &str, input: &mut Input, schemas: &Schemas) -> anyhow::Result<Variable> {
     let Some((name, path)) = binding.split_once('=') else {
         bail!("`{binding}` is not a binding: use `--with NAME=PATH`");
     };
@@ -145,7 +145,7 @@ fn bind(binding: &str, input: &mut Input, schemas: &OfflineSchemas) -> anyhow::R
     Ok(Variable { name: name.into(), value_type, value })
 }
 
-fn type_of(document: &Value, schemas: &OfflineSchemas) -> Type {
+fn type_of(document: &Value, schemas: &Schemas) -> Type {
     let text = |field: &str| document.get(field).and_then(Value::as_str);
     let kind =
         text("apiVersion").zip(text("kind")).map(|(version, kind)| GroupVersionKind::new(version, kind));

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use kross_diagnostics::render::Format;
 use kross_diagnostics::{Diagnostics, Sources};
-use kross_graph::{Graph, OfflineSchemas, Options, is_definition, validate};
+use kross_graph::{Graph, Options, is_definition, validate};
 use serde_json::Value as Json;
 
 mod account;
 mod needs;
 mod roles;
 
-use crate::input::{Input, SchemaArguments};
+use crate::input::{Input, SchemaArguments, Schemas};
 use crate::output::{Outcome, Output};
 use account::Account;
 use roles::{Roles, Subject};
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 }
 
 /// Compiles the definitions among the documents.
-fn compiled(input: Input, schemas: &OfflineSchemas) -> (Vec<Graph>, Diagnostics, Sources) {
+fn compiled(input: Input, schemas: &Schemas) -> (Vec<Graph>, Diagnostics, Sources) {
     let Input { sources, documents, mut diagnostics, empty: _ } = input;
     let mut graphs = Vec::new();
     for document in documents.iter().filter(|document| is_definition(document)) {
@@ -133,7 +133,7 @@ pub(super) enum Underivable {
 /// There is no definition, or one has errors.
 pub(super) fn remote_rules(
     input: Input,
-    schemas: &OfflineSchemas,
+    schemas: &Schemas,
     secret: (&str, &str),
 ) -> Result<BTreeMap<Option<String>, Vec<Json>>, Underivable> {
     let (graphs, mut diagnostics, sources) = compiled(input, schemas);

@@ -14,7 +14,7 @@ use kross_plan::{Progress, Settings, Simulation, simulate};
 use kross_schema::{CrdSchemas, GroupVersionKind};
 use kross_value::Value;
 
-use crate::input::{Input, SchemaArguments};
+use crate::input::{Input, SchemaArguments, UnknownKinds};
 use crate::output::{Outcome, Output};
 
 const EXAMPLES: &str = "\
@@ -37,6 +37,8 @@ pub(crate) struct Arguments {
     observed: Vec<PathBuf>,
     #[command(flatten)]
     schemas: SchemaArguments,
+    #[command(flatten)]
+    unknown_kinds: UnknownKinds,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     output: Format,
@@ -55,7 +57,8 @@ enum Format {
 /// # Errors
 /// A path cannot be read, or there is no definition with an instance.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let Arguments { definition, instance, observed, schemas, output: format } = arguments;
+    let Arguments { definition, instance, observed, schemas, unknown_kinds, output: format } = arguments;
+    let options = Options { unknown_kinds: unknown_kinds.report_as(), ..Options::default() };
     let mut input = Input::documents(std::slice::from_ref(definition))?;
     let schemas = input.schemas(schemas)?;
     let instances = input.read(std::slice::from_ref(instance))?;
@@ -65,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         return report(&diagnostics, &sources, output);
     }
     let (definition, instance) = pair(&documents, &instances)?;
-    let validation = validate(definition, &schemas, &Options::default());
+    let validation = validate(definition, &schemas, &options);
     diagnostics.extend(validation.diagnostics);
     let Some(graph) = validation.graph else {
         return report(&diagnostics, &sources, output);
@@ -113,7 +116,7 @@ pub(super) fn pair<'d>(
 }
 
 /// The reasons for which an API server would reject the instance.
-pub(super) fn validation_errors(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
+pub(crate) fn validation_errors(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
     let InstanceKind { group, version, kind, .. } = graph.instance.clone();
     let expected = GroupVersionKind { group, version, kind };
     let Some(crd) = &graph.crd else {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use kross_api::yaml::Document;
 use kross_diagnostics::SourceId;
 use kross_diagnostics::render::{self, Format};
-use kross_graph::{Options, ReportAs, is_crd, is_definition, near_miss, validate};
+use kross_graph::{Options, is_crd, is_definition, near_miss, validate};
 use kross_value::Value;
 
-use crate::input::{Input, SchemaArguments};
+use crate::input::{Input, Level, SchemaArguments, UnknownKinds};
 use crate::output::{Outcome, Output};
 
 const EXAMPLES: &str = "\
@@ -34,35 +34,11 @@ pub(crate) struct Arguments {
     /// How to report resources that do not match these schemas, if their cluster depends on the instance
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Error)]
     deferred_checks: Level,
-    /// How to report kinds without a schema (default: error, or warn if the cluster depends on the instance)
-    #[arg(long, value_name = "LEVEL", value_enum)]
-    unknown_kinds: Option<Level>,
+    #[command(flatten)]
+    unknown_kinds: UnknownKinds,
     /// Succeed if there is no definition, for hooks that get the changed files
     #[arg(long)]
     allow_empty: bool,
-}
-
-/// How a finding is reported.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Level {
-    /// The definition is invalid
-    Error,
-    /// The definition is valid, and the finding is shown
-    #[value(alias = "warning")]
-    Warn,
-    /// The finding is not shown
-    #[value(alias = "off")]
-    Ignore,
-}
-
-impl From<Level> for ReportAs {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Error => Self::Error,
-            Level::Warn => Self::Warning,
-            Level::Ignore => Self::Nothing,
-        }
-    }
 }
 
 /// Compiles every definition among the documents.
@@ -73,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let Arguments { paths, schemas, format, deferred_checks, unknown_kinds, allow_empty } = arguments;
     let options = Options {
         deferred: (*deferred_checks).into(),
-        unknown_kinds: unknown_kinds.map(ReportAs::from),
+        unknown_kinds: unknown_kinds.report_as(),
         ..Options::default()
     };
     let mut input = Input::documents(paths)?;
