@@ -1,6 +1,7 @@
 //! The closed set of diagnostic codes, each with a stable identifier and a long explanation. The blocks of numbers
 //! follow the stages of compilation: 01 YAML, 02 definition, 03 SimpleSchema, 04 `${}`, 05 CEL syntax, 06 CEL types,
-//! 07 templates against schemas, 08 graph, 09 placement and lifecycle, 10 evaluation, 11 compatibility of CRDs.
+//! 07 templates against schemas, 08 graph, 09 placement and lifecycle, 10 evaluation, 11 compatibility of CRDs,
+//! 12 tests of definitions.
 
 use std::fmt;
 
@@ -359,6 +360,16 @@ codes! {
     ConstraintTightened = "K1104" Error,
     /// A version, the scope or a subresource changed.
     ServingChanged = "K1105" Error,
+    /// A field of a fixture has a value that it cannot have.
+    InvalidFixture = "K1201" Error,
+    /// A fixture has a field that does not exist.
+    UnknownFixtureField = "K1202" Error,
+    /// A fixture names a definition, a resource, a kind or a cluster that does not exist.
+    FixtureReference = "K1203" Error,
+    /// The outcome of a test is not the expected one.
+    ExpectationNotMet = "K1204" Error,
+    /// The outcome of a test differs from its snapshot.
+    SnapshotDiffers = "K1205" Error,
 }
 
 impl Code {

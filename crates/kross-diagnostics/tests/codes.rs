@@ -7,7 +7,7 @@ use std::path::Path;
 
 use kross_diagnostics::Code;
 
-const BLOCKS: std::ops::RangeInclusive<u32> = 1..=11;
+const BLOCKS: std::ops::RangeInclusive<u32> = 1..=12;
 
 #[test]
 fn identifiers_are_well_formed_sorted_and_unique() {

@@ -35,6 +35,7 @@ mod reference;
 mod render;
 mod schemas;
 mod suspend;
+mod test;
 mod trace;
 mod tree;
 mod validate;
@@ -45,6 +46,7 @@ mod wrap;
 pub(crate) use controller::flags_markdown;
 pub(crate) use reference::reference_markdown;
 use suspend::Action;
+pub(crate) use test::is_fixture;
 
 /// The name of the program as a plugin of kubectl: `kubectl kross`.
 const PLUGIN: &str = "kubectl-kross";
@@ -112,6 +114,8 @@ enum Command {
     /// Suspend the reconciliation of an instance
     #[command(after_help = suspend::SUSPEND_EXAMPLES)]
     Suspend(suspend::Arguments),
+    /// Test definitions against fixtures, without a cluster
+    Test(test::Arguments),
     /// Trace an object, in any cluster, to its instance, definition and revision
     Trace(trace::Arguments),
     /// Show an instance's objects by cluster, with their state and reason
@@ -178,6 +182,7 @@ impl Arguments {
             Command::Resume(arguments) => suspend::run(Action::Resume, &arguments, output),
             Command::Schemas(arguments) => schemas::run(&arguments, output),
             Command::Suspend(arguments) => suspend::run(Action::Suspend, &arguments, output),
+            Command::Test(arguments) => test::run(&arguments, output),
             Command::Trace(arguments) => trace::run(&arguments, output),
             Command::Tree(arguments) => tree::run(&arguments, output),
             Command::Validate(arguments) => validate::run(&arguments, output),

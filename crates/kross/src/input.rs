@@ -15,6 +15,7 @@ use kross_plan::simulate::is_named;
 use kross_schema::{Bundle, CrdSchemas, Overlay, SchemaResolver};
 use kross_value::Text;
 
+use crate::commands::is_fixture;
 use crate::schemas::{self, ClusterSchemas};
 
 /// Where schemas come from. The same flags for every offline command.
@@ -286,7 +287,7 @@ pub(crate) fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 entry.file_type().with_context(|| format!("cannot read {}", entry.path().display()))?;
             if kind.is_dir() {
                 folders.push(entry.path());
-            } else if is_document(&entry.path()) {
+            } else if is_document(&entry.path()) && !is_fixture(&entry.path()) {
                 found.push(entry.path());
             }
         }

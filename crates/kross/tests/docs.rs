@@ -180,8 +180,9 @@ fn every_yaml_block_is_yaml() {
 
 /// The commands that need no cluster, without comments, if the files that they name exist.
 fn offline_commands(text: &str) -> Vec<String> {
-    const OFFLINE: [&str; 10] = [
+    const OFFLINE: [&str; 11] = [
         "validate",
+        "test",
         "explain",
         "eval",
         "rbac",
