@@ -18,6 +18,7 @@ mod crds;
 mod dashboard;
 mod delete;
 mod demo;
+mod diff;
 #[cfg(test)]
 mod documentation;
 mod eval;
@@ -81,6 +82,8 @@ enum Command {
     Delete(delete::Arguments),
     /// Run a demo on this machine: a hub, two remote clusters and one graph
     Demo(demo::Arguments),
+    /// Show what changed definitions would do to what runs, in every cluster
+    Diff(Box<diff::Arguments>),
     /// Evaluate a CEL expression against documents
     Eval(eval::Arguments),
     /// Show the Events of an instance and its objects, of all clusters, in order
@@ -99,6 +102,8 @@ enum Command {
     Lsp(lsp::Arguments),
     /// Make a definition from running objects, files or a template
     New(new::Arguments),
+    /// Show what the controller does next for an instance, and why
+    Plan(Box<diff::plan::Arguments>),
     /// Print the RBAC rules that definitions need, on the hub or in remote clusters
     Rbac(rbac::Arguments),
     /// Reconcile an instance or a definition now
@@ -167,6 +172,7 @@ impl Arguments {
             Command::Dashboard(arguments) => dashboard::run(&arguments, output),
             Command::Delete(arguments) => delete::run(&arguments, output),
             Command::Demo(arguments) => demo::run(&arguments, output),
+            Command::Diff(arguments) => diff::run(&arguments, output),
             Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Events(arguments) => events::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
@@ -176,6 +182,7 @@ impl Arguments {
             Command::Graph(arguments) => graph::run(&arguments, output),
             Command::Lsp(arguments) => lsp::run(&arguments, output),
             Command::New(arguments) => new::run(&arguments, output),
+            Command::Plan(arguments) => diff::plan::run(&arguments, output),
             Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Reconcile(arguments) => suspend::run(Action::Reconcile, &arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),

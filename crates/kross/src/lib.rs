@@ -8,6 +8,7 @@ mod input;
 mod output;
 mod scaffold;
 mod schemas;
+mod state;
 
 /// Runs the command of this process.
 #[must_use]

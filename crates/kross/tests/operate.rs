@@ -18,6 +18,8 @@ mod browser;
 mod dashboard;
 #[path = "operate/dashboard_scale.rs"]
 mod dashboard_scale;
+#[path = "operate/diff.rs"]
+mod diff;
 #[path = "operate/flags.rs"]
 mod flags;
 #[path = "operate/lists.rs"]
