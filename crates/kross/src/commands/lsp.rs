@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kross_graph::ReportAs;
 use kross_lsp::server::{self, Configuration};
 
-use super::validate::Level;
+use crate::input::Level;
 use crate::output::{Outcome, Output};
 
 const EXAMPLES: &str = "\
