@@ -217,7 +217,7 @@ impl Session<'_> {
         match combined {
             Ok(settings) => self.workspace.set_settings(settings),
             Err(error) => {
-                self.notify("window/showMessage", json!({"type": 1, "message": format!("kross: {error}")}))
+                self.notify("window/showMessage", json!({"type": 1, "message": format!("kross: {error}")}));
             }
         }
         self.check_all();

@@ -1,6 +1,13 @@
 //! `kross lsp` with real clients: a session over standard input and output, and the built-in client of Neovim.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    missing_docs
+)]
 
 #[path = "lsp/client.rs"]
 mod client;

@@ -90,7 +90,7 @@ pub(super) fn uri_of(path: &Path) -> String {
     for byte in path.to_string_lossy().bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
-                uri.push(char::from(byte))
+                uri.push(char::from(byte));
             }
             other => uri.push_str(&format!("%{other:02X}")),
         }

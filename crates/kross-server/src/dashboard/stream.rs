@@ -48,7 +48,7 @@ pub(super) fn of_page(
         let mut watched = watched?;
         match watched.next().await {
             Some(event) => Some((Ok(event), Some(watched))),
-            None => Some((Ok(Event::default().event("login").data("")), None)),
+            None => Some((Ok(Event::default().event("login").data("1")), None)),
         }
     }))
     .keep_alive(KeepAlive::new().interval(ALIVE).event(Event::default().event("alive").data("1")))

@@ -134,7 +134,7 @@ fn run_once(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcom
     match arguments.output {
         Format::Text => output.data(report::text(&results, coverage.as_ref(), output.format()).trim_end())?,
         Format::Json => {
-            output.data(serde_json::to_string_pretty(&report::json(&results, coverage.as_ref()))?)?
+            output.data(serde_json::to_string_pretty(&report::json(&results, coverage.as_ref()))?)?;
         }
         Format::Junit => output.data(report::junit(&results))?,
     }

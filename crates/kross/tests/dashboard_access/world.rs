@@ -185,7 +185,7 @@ impl Events {
                 continue;
             }
             let frame = tokio::time::timeout(wait::WAIT_LIMIT, self.body.frame()).await.expect("an event")?;
-            self.text.push_str(&String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap());
+            self.text.push_str(core::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
         }
     }
 }

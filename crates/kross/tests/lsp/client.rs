@@ -1,5 +1,7 @@
 //! A client of the language server: it starts the program and speaks the protocol over its standard input and output.
 
+#![allow(clippy::needless_pass_by_value, reason = "parameters are written as literals where they are used")]
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 /// How long an answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Client {
+pub(crate) struct Client {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
@@ -53,7 +55,7 @@ fn messages(output: impl Read + Send + 'static) -> Receiver<Value> {
 
 impl Client {
     /// Starts the server and opens a folder.
-    pub fn start(folder: &Path) -> Self {
+    pub(crate) fn start(folder: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kross"))
             .arg("lsp")
             .stdin(Stdio::piped())
@@ -81,16 +83,16 @@ impl Client {
         client
     }
 
-    pub fn uri(&self, file: &str) -> String {
+    pub(crate) fn uri(&self, file: &str) -> String {
         format!("file://{}", self.folder.join(file).display())
     }
 
     /// The name of the file with an address.
-    pub fn file(&self, uri: &Value) -> String {
+    pub(crate) fn file(&self, uri: &Value) -> String {
         uri.as_str().unwrap().rsplit('/').next().unwrap().to_owned()
     }
 
-    pub fn text(&self, file: &str) -> &str {
+    pub(crate) fn text(&self, file: &str) -> &str {
         &self.files[file].0
     }
 
@@ -132,19 +134,19 @@ impl Client {
     }
 
     /// The result of a request.
-    pub fn request(&mut self, method: &str, parameters: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, parameters: Value) -> Value {
         let response = self.response(method, parameters);
         assert!(response.get("error").is_none(), "{method}: {response}");
         response["result"].clone()
     }
 
     /// The message with which a request is refused.
-    pub fn refused(&mut self, method: &str, parameters: Value) -> String {
+    pub(crate) fn refused(&mut self, method: &str, parameters: Value) -> String {
         let response = self.response(method, parameters);
         response["error"]["message"].as_str().unwrap_or_else(|| panic!("{method}: {response}")).to_owned()
     }
 
-    pub fn open(&mut self, file: &str) {
+    pub(crate) fn open(&mut self, file: &str) {
         let text = super::text(&self.folder, file);
         let document = json!({"uri": self.uri(file), "languageId": "yaml", "version": 1, "text": text});
         self.notify("textDocument/didOpen", &json!({"textDocument": document}));
@@ -152,7 +154,7 @@ impl Client {
     }
 
     /// Replaces a range of an open file; an edit of another file is written to the disk, as an editor does on saving.
-    pub fn edit(&mut self, file: &str, range: &Value, with: &str) {
+    pub(crate) fn edit(&mut self, file: &str, range: &Value, with: &str) {
         let uri = self.uri(file);
         let (text, version) = self.files.get_mut(file).unwrap();
         let bytes = offset(text, &range["start"])..offset(text, &range["end"]);
@@ -165,7 +167,7 @@ impl Client {
 
     /// The diagnostics of the text as it is now, when they are as wanted; else the last ones. A change of another file can change
     /// them again.
-    pub fn diagnostics(&mut self, file: &str, wanted: impl Fn(&str, &Value) -> bool) -> Value {
+    pub(crate) fn diagnostics(&mut self, file: &str, wanted: impl Fn(&str, &Value) -> bool) -> Value {
         let (text, version) = self.files[file].clone();
         loop {
             let current = self.published.get(file).filter(|(published, _)| *published == version);
@@ -178,7 +180,7 @@ impl Client {
         }
     }
 
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.request("shutdown", Value::Null);
         self.notify("exit", &Value::Null);
         assert!(self.child.wait().unwrap().success());
@@ -193,7 +195,7 @@ impl Drop for Client {
 }
 
 /// The byte offset of a position of the protocol.
-pub fn offset(text: &str, position: &Value) -> usize {
+pub(crate) fn offset(text: &str, position: &Value) -> usize {
     let line = usize::try_from(position["line"].as_u64().unwrap()).unwrap();
     let mut left = usize::try_from(position["character"].as_u64().unwrap()).unwrap();
     let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
@@ -209,7 +211,7 @@ pub fn offset(text: &str, position: &Value) -> usize {
 }
 
 /// The position of the protocol for a line and a column, both from 1.
-pub fn position(text: &str, place: &str) -> Value {
+pub(crate) fn position(text: &str, place: &str) -> Value {
     let (line, column) = place.split_once(':').unwrap();
     let (line, column): (usize, usize) = (line.parse().unwrap(), column.parse().unwrap());
     let before = text.lines().nth(line - 1).unwrap_or_default().chars().take(column - 1);
@@ -217,7 +219,7 @@ pub fn position(text: &str, place: &str) -> Value {
 }
 
 /// A position of the protocol as a line and a column.
-pub fn shown(text: &str, position: &Value) -> String {
+pub(crate) fn shown(text: &str, position: &Value) -> String {
     let at = offset(text, position);
     let before = &text[..at];
     let column = before.rsplit('\n').next().unwrap().chars().count() + 1;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, position, shown};
 
-pub fn run(script: &Path, folder: &Path) {
+pub(crate) fn run(script: &Path, folder: &Path) {
     let mut client = Client::start(folder);
     for (number, line) in std::fs::read_to_string(script).unwrap().lines().enumerate() {
         if line.trim().is_empty() || line.starts_with('#') {

@@ -33,7 +33,7 @@ fn cluster(number: usize) -> String {
 
 /// An instance with so many objects in clusters that follow each other. Every tenth is not ready.
 fn instance(world: &World, number: usize, objects: usize) -> Json {
-    let is_ready = number % 10 != 0;
+    let is_ready = !number.is_multiple_of(10);
     let here = |at: usize| cluster((number + at % 3) % CLUSTERS);
     let clusters: Vec<Json> = (0..3)
         .map(|at| json!({"name": here(at), "secret": here(at), "mode": "Watch", "connected": (number + at) % CLUSTERS != 7,

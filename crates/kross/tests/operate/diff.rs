@@ -128,7 +128,6 @@ async fn what_diff_announces_for_instances_in_three_clusters_is_exactly_what_the
     }
 
     // `data` changes and is read by `fixed`, `settings` moves to `us`, `gone` is removed, `fresh` is new.
-    let mut optional = optional;
     optional["includeWhen"] = json!(["${schema.spec.region == 'us'}"]);
     let after = definition(&json!([
         part("settings", Some("us"), &json!({"text": "one"})),

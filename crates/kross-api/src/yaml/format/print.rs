@@ -382,7 +382,7 @@ impl<'a> Printer<'a> {
         match &node.kind {
             Kind::Empty => {}
             Kind::Alias => {
-                parts.push(self.text.get(node.start..node.end).unwrap_or_default().trim().to_owned())
+                parts.push(self.text.get(node.start..node.end).unwrap_or_default().trim().to_owned());
             }
             Kind::Scalar { style, text } => {
                 let raw = self.raw(node, *style);

@@ -249,7 +249,7 @@ impl<'t> Reader<'t> {
             rest = rest.trim_start();
             match rest.strip_prefix('#') {
                 Some(comment) => {
-                    rest = comment.find('\n').and_then(|end| comment.get(end..)).unwrap_or_default()
+                    rest = comment.find('\n').and_then(|end| comment.get(end..)).unwrap_or_default();
                 }
                 None if rest.starts_with('-') => return self.text.len() - rest.len(),
                 None => return self.start(),

@@ -84,7 +84,7 @@ pub(super) fn text(files: &[FileResult], coverage: Option<&Coverage>, format: Fo
 fn write_coverage(coverage: &Coverage, text: &mut String) {
     let _ = writeln!(text, "\ncoverage of branches");
     for (file, seen, all) in coverage.files() {
-        let share = if all == 0 { 100 } else { 100 * seen / all };
+        let share = (100 * seen).checked_div(all).unwrap_or(100);
         let _ = writeln!(text, "{share:>4}%  {seen:>3} of {all:<3}  {file}");
     }
     for missing in coverage.missing() {

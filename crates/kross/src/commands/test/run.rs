@@ -85,7 +85,7 @@ impl Run<'_> {
             };
             if self.simulator.is_deleted() {
                 let problem = step.at.problem("the instance was deleted in an earlier step");
-                self.fail(&title, Unmet::new(problem.help("remove the step")));
+                self.fail(&title, &Unmet::new(problem.help("remove the step")));
                 return;
             }
             self.step(at, step, &title);
@@ -109,7 +109,7 @@ impl Run<'_> {
                 if let Some(message) = node {
                     unused.problem = unused.problem.note(format!("`{id}`: {message}"));
                 }
-                self.fail(title, unused);
+                self.fail(title, &unused);
             }
         }
         let actions = self.simulator.take_actions();
@@ -130,7 +130,7 @@ impl Run<'_> {
                 }
             }
         }
-        wrong.into_iter().for_each(|unmet| self.fail(title, unmet));
+        wrong.into_iter().for_each(|unmet| self.fail(title, &unmet));
     }
 
     /// Changes what the step changes, before the controller reconciles.
@@ -168,7 +168,7 @@ impl Run<'_> {
         if step.delete {
             self.simulator.request_deletion();
         }
-        wrong.into_iter().for_each(|unmet| self.fail(title, unmet));
+        wrong.into_iter().for_each(|unmet| self.fail(title, &unmet));
     }
 
     /// Reports names of clusters that the instance never used: they are probably misspelled.
@@ -196,10 +196,10 @@ impl Run<'_> {
                 }));
             }
         }
-        wrong.into_iter().for_each(|unmet| self.fail("names of clusters", unmet));
+        wrong.into_iter().for_each(|unmet| self.fail("names of clusters", &unmet));
     }
 
-    fn fail(&mut self, step: &str, unmet: Unmet) {
+    fn fail(&mut self, step: &str, unmet: &Unmet) {
         let diagnostic = unmet.diagnostic(self.fixture, &self.compiled.document);
         self.result.failures.push(Failure { step: step.to_owned(), diagnostic });
     }

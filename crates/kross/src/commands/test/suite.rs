@@ -257,7 +257,7 @@ impl Suite {
                         entries.iter().for_each(|(id, at)| check(id, Place::key(&at.path)));
                     }
                     Expected::Actions { names, .. } => {
-                        names.iter().for_each(|it| check_named(it, &mut check))
+                        names.iter().for_each(|it| check_named(it, &mut check));
                     }
                     Expected::Order { groups, .. } => {
                         groups.iter().flatten().for_each(|it| check_named(it, &mut check));

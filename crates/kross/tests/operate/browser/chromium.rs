@@ -2,7 +2,7 @@
 //!
 //! Written here: the crates that speak this protocol generate types for all of it (five megabytes of source, and forty crates more),
 //! and refuse what a newer Chromium adds to a message. Tests need a dozen methods, as JSON.
-#![allow(unreachable_pub)]
+#![allow(unreachable_pub, clippy::needless_pass_by_value)]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,8 @@
 //! The pictures of the documentation: every page in both colour schemes, on a desk and on a phone, of a fleet in which one region
 //! is stopped. `cargo xtask screenshots` writes them.
 
+#![allow(clippy::needless_pass_by_value, reason = "objects are written as literals where they are used")]
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 

@@ -88,7 +88,7 @@ fn parsed(message: &str) -> Vec<Mistake> {
         match parts.last_mut() {
             // A semicolon within a message.
             Some(last) if !part.starts_with("spec.") && !last.ends_with(']') => {
-                last.push_str(&format!("; {part}"))
+                last.push_str(&format!("; {part}"));
             }
             _ => parts.push(part.to_owned()),
         }
