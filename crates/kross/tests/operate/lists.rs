@@ -62,7 +62,8 @@ async fn lists_clusters_and_what_an_outage_of_one_affects() {
     let until = async |state: &str| {
         wait::until_object(&connections, &name, |object| {
             let status = &object.data["status"];
-            status["state"] == state && status["instances"] == 1 && status["objects"] == 1
+            let is_counted = status["instances"] == 1 && status["objects"] == 1;
+            status["state"] == state && status["mode"] == "Watch" && is_counted
         })
         .await;
     };
