@@ -21,7 +21,6 @@ use crate::walk::Walk;
 pub(super) const RESOLVED: &str = "every cluster reference is resolved";
 
 /// The message of `RemoteResourcesReady` where `ResourcesReady` has the same cause.
-const SAME_REFERENCE: &str = "the cluster cannot be used: `ClusterResolved` says why";
 const SAME_CAUSE: &str = "remote resources are not ready: `ResourcesReady` says why";
 
 /// How many clusters are listed before the rest is summed up.
@@ -228,8 +227,6 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
         }
         Some((used, progress)) => {
             let message = progress.failure().map_or_else(String::new, since);
-            let is_same = missing.is_some_and(|(_, cause)| cause == message);
-            let message = if is_same { SAME_REFERENCE.to_owned() } else { message };
             set.set_false(ConditionType::RemoteClusterConnected, reason(used), message, now);
         }
     }

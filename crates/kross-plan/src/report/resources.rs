@@ -29,24 +29,7 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ManagedResou
     }
     let display = |key: &ObjectKey| walk.display_of(key).map(str::to_owned);
     entries.extend(deletion_entries(prune, walk.input.settings.listed_items, &display));
-    shortened(told_once(with_times(entries, walk.input.previous, &whole_seconds(walk.input.now))))
-}
-
-/// What follows the name of a cluster in the message of each object there while it is not connected.
-const NOT_CONNECTED: &str = "is not connected";
-
-/// Keeps the cause of an outage in the first entry of each cluster: the same sentence in each of many entries hides everything else.
-fn told_once(mut entries: Vec<ManagedResource>) -> Vec<ManagedResource> {
-    let mut told: HashSet<(Option<String>, String)> = HashSet::new();
-    for entry in &mut entries {
-        let Some(message) = &mut entry.message else { continue };
-        let Some((cluster, _)) = message.split_once(NOT_CONNECTED) else { continue };
-        let short = format!("{cluster}{NOT_CONNECTED}");
-        if entry.cluster.is_some() && !told.insert((entry.cluster.clone(), message.clone())) {
-            *message = short;
-        }
-    }
-    entries
+    shortened(with_times(entries, walk.input.previous, &whole_seconds(walk.input.now)))
 }
 
 /// Shortens messages where there are so many that the instance would get too large.
@@ -279,31 +262,4 @@ fn deletion_entry(
     entry.state = state;
     entry.message = message;
     entry
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cause_of_an_outage_is_told_once_for_each_cluster() {
-        let entry = |id: &str, cluster: &str, message: &str| ManagedResource {
-            cluster: Some(cluster.to_owned()),
-            message: Some(message.to_owned()),
-            ..described(id, "v1", &Progress::Ready, MESSAGE)
-        };
-        let (eu, us) = ("cluster `eu` is not connected: refused", "cluster `us` is not connected: expired");
-        let entries = vec![
-            entry("a", "eu", eu),
-            entry("b", "us", us),
-            entry("c", "eu", eu),
-            entry("d", "eu", "waiting for replicas"),
-            entry("e", "eu", "waiting for replicas"),
-        ];
-        let told: Vec<_> = told_once(entries).into_iter().filter_map(|entry| entry.message).collect();
-        assert_eq!(
-            told,
-            [eu, us, "cluster `eu` is not connected", "waiting for replicas", "waiting for replicas"]
-        );
-    }
 }

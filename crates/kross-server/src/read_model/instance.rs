@@ -1,8 +1,6 @@
 //! An instance as commands see it: its state and conditions, its resources and its clusters. The only place that knows
 //! where they are.
 
-use std::collections::HashMap;
-
 use kross_api::{ClusterStatus, ManagedResource, annotations, labels};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -189,21 +187,9 @@ impl<'a> InstanceView<'a> {
         })
     }
 
-    /// The entries of `status.managedResources`. Why a cluster is not connected is in the first entry of each cluster; here, in all.
+    /// The entries of `status.managedResources`.
     pub fn resources(self) -> Vec<ManagedResource> {
-        let mut entries: Vec<ManagedResource> = self.entries("managedResources");
-        let mut causes: HashMap<String, String> = HashMap::new();
-        for entry in &mut entries {
-            let (Some(cluster), Some(message)) = (&entry.cluster, &mut entry.message) else { continue };
-            match causes.get(cluster) {
-                Some(cause) if cause.starts_with(message.as_str()) => message.clone_from(cause),
-                None if message.contains(" is not connected") => {
-                    causes.insert(cluster.clone(), message.clone());
-                }
-                _ => {}
-            }
-        }
-        entries
+        self.entries("managedResources")
     }
 
     /// The entries of `status.clusters`.
@@ -256,17 +242,6 @@ mod tests {
         ] {
             assert_eq!(InstanceView(&site(version)).argument(), argument);
         }
-    }
-
-    #[test]
-    fn the_cause_of_an_outage_is_that_of_every_object_in_the_cluster() {
-        let entry = |id: &str, message: &str| json!({"id": id, "cluster": "eu", "state": "Pending", "message": message});
-        let cause = "cluster `eu` is not connected: connection refused";
-        let instance = json!({"status": {"managedResources": [
-            entry("a", cause), entry("b", "cluster `eu` is not connected"), entry("c", "waits")]}});
-        let messages: Vec<_> =
-            InstanceView(&instance).resources().into_iter().filter_map(|it| it.message).collect();
-        assert_eq!(messages, [cause, cause, "waits"]);
     }
 
     #[test]
