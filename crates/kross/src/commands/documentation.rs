@@ -205,12 +205,15 @@ fn is_read(sources: &str, field: &str) -> bool {
         owner && ends(&sources[at + field.len() + 1..])
     };
     let accessed = sources.match_indices(&format!(".{field}")).any(|(at, _)| is_access(at));
-    let mut patterns = ["let Arguments {", "let SchemaArguments {", "let InstanceArguments {", "let Self {"]
-        .into_iter()
-        .flat_map(|start| sources.split(start).skip(1));
+    // A pattern is assigned to; the definition of a struct is not.
+    let pattern = |text: &str| -> Option<String> {
+        let (names, rest) = text.split_once('}')?;
+        rest.trim_start_matches([')', ' ']).starts_with('=').then(|| names.to_owned())
+    };
+    let starts = ["Arguments {", "let Self {"].into_iter();
+    let mut patterns = starts.flat_map(|start| sources.split(start).skip(1)).filter_map(pattern);
     accessed
         || patterns.any(|pattern| {
-            let pattern = pattern.split('}').next().unwrap();
             pattern.split(',').any(|name| {
                 name.trim() == field || name.trim().starts_with(&format!("{field}: ")) && !name.ends_with('_')
             })
