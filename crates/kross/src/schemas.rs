@@ -109,17 +109,26 @@ async fn fetch(
     for (api_version, url) in wanted {
         let client = client.clone();
         requests.spawn(async move {
-            let bytes = client.fetch(&url).await;
+            let bytes = fetch_document(&client, &api_version, &url).await;
             (api_version, bytes)
         });
     }
     let mut documents = BTreeMap::new();
     while let Some(done) = requests.join_next().await {
         let (api_version, bytes) = done.context("a request ended early")?;
-        let bytes = bytes.with_context(|| format!("cannot read the schemas of `{api_version}`"))?;
-        documents.insert(api_version, bytes.to_vec());
+        documents.insert(api_version, bytes?);
     }
     Ok(documents)
+}
+
+/// Fetches one document. Its URL has its hash, and an API server redirects to another one if the document has changed since the index
+/// was made, for example because a CRD was created. Without the hash, it answers with the current document.
+async fn fetch_document(client: &ClusterClient, api_version: &str, url: &str) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = client.fetch(url).await;
+    if let (Err(_), Some((path, _))) = (&bytes, url.split_once('?')) {
+        bytes = client.fetch(path).await;
+    }
+    Ok(bytes.with_context(|| format!("cannot read the schemas of `{api_version}`"))?.to_vec())
 }
 
 /// The schemas of the cluster of a context.
